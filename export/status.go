@@ -13,40 +13,40 @@ type Status uint8
 
 // The statuses, named as in the RFCs.
 const (
-	OK           Status = iota
-	ErrPerm             // not owner
-	ErrNoEnt            // no such name
-	ErrIO               // a hard fault below; only when nothing else fits
-	ErrNXIO             // no such device; no more data or hole (SEEK)
-	ErrAccess           // permission denied
-	ErrExist            // the name exists
-	ErrXDev             // across filesystems
-	ErrNotDir           // not a directory
-	ErrIsDir            // a directory
-	ErrInval            // an argument not allowed
-	ErrFBig             // beyond the largest file size
-	ErrNoSpc            // no space left
-	ErrROFS             // read-only filesystem
-	ErrMLink            // too many hard links
-	ErrNameTooLong      // a name above the limit
-	ErrNotEmpty         // directory not empty
-	ErrDQuot            // quota exhausted
-	ErrStale            // the object is gone
-	ErrBadHandle        // not a handle of ours
-	ErrBadCookie        // not a directory cookie of ours
-	ErrNotSupp          // the Volume does not offer this
-	ErrDelay            // try again later (JUKEBOX in NFSv3)
-	ErrSymlink          // a symbolic link where none is allowed
-	ErrBadType          // object type not allowed
-	ErrBadName          // a name that cannot be stored
-	ErrFileOpen         // the object is open and cannot be removed or replaced
-	ErrNoXattr          // no such extended attribute
-	ErrXattrTooBig      // extended attribute above the limit
-	ErrLocked           // a byte-range lock of another owner is in the way
-	ErrDeadlock         // a blocking lock would never be granted
-	ErrNotSync          // the guard of SETATTR does not match
-	ErrFault            // a fault of the server itself
-	ErrCanceled         // the caller went away before the call was done
+	OK             Status = iota
+	ErrPerm               // not owner
+	ErrNoEnt              // no such name
+	ErrIO                 // a hard fault below; only when nothing else fits
+	ErrNXIO               // no such device; no more data or hole (SEEK)
+	ErrAccess             // permission denied
+	ErrExist              // the name exists
+	ErrXDev               // across filesystems
+	ErrNotDir             // not a directory
+	ErrIsDir              // a directory
+	ErrInval              // an argument not allowed
+	ErrFBig               // beyond the largest file size
+	ErrNoSpc              // no space left
+	ErrROFS               // read-only filesystem
+	ErrMLink              // too many hard links
+	ErrNameTooLong        // a name above the limit
+	ErrNotEmpty           // directory not empty
+	ErrDQuot              // quota exhausted
+	ErrStale              // the object is gone
+	ErrBadHandle          // not a handle of ours
+	ErrBadCookie          // not a directory cookie of ours
+	ErrNotSupp            // the Volume does not offer this
+	ErrDelay              // try again later (JUKEBOX in NFSv3)
+	ErrSymlink            // a symbolic link where none is allowed
+	ErrBadType            // object type not allowed
+	ErrBadName            // a name that cannot be stored
+	ErrFileOpen           // the object is open and cannot be removed or replaced
+	ErrNoXattr            // no such extended attribute
+	ErrXattrTooBig        // extended attribute above the limit
+	ErrLocked             // a byte-range lock of another owner is in the way
+	ErrDeadlock           // a blocking lock would never be granted
+	ErrNotSync            // the guard of SETATTR does not match
+	ErrFault              // a fault of the server itself
+	ErrCanceled           // the caller went away before the call was done
 )
 
 // statusNames is indexed by Status.

@@ -49,7 +49,7 @@ type OpenMode uint32
 
 // The open modes; at least one of OpenRead and OpenWrite is given.
 const (
-	OpenRead  OpenMode = 1 << iota
+	OpenRead OpenMode = 1 << iota
 	OpenWrite
 	// OpenOwner lets the owner of the file open it whatever its mode says: the
 	// usual server rule for stateless calls, where the check of the client's
