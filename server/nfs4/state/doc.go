@@ -1,0 +1,39 @@
+// Package state is what an NFSv4.1 and 4.2 server remembers about its
+// clients: client records, sessions with their slots, leases, open files,
+// share reservations and byte-range locks (RFC 8881 chapters 2.10, 8 and 9).
+// It knows no wire format and no connection: arguments and results are Go
+// structs, outcomes are [nfsv4.Status] values.
+//
+// # How a request uses it
+//
+// A COMPOUND begins with [Store.Sequence], which finds the slot and pins the
+// client until [SlotUse.Finish]; in between its operations call methods of
+// the [Client]. Operations without a session (EXCHANGE_ID, CREATE_SESSION,
+// ...) are methods of the [Store].
+//
+// # All or nothing
+//
+// A client's state is wholly kept or wholly gone. A client whose lease ran out
+// keeps everything as a courtesy until somebody else needs what it holds, the
+// memory is needed, or [Options.Courtesy] has passed; then the record, its
+// sessions and all its state go in one step, and its next SEQUENCE answers
+// NFS4ERR_BADSESSION. That step and a SEQUENCE which renews the lease meet at
+// one atomic word ([gate]), so one of them wins and nothing is half alive.
+//
+// # Goroutines
+//
+// runExpiry, one per Store, started by [New] and ended by [Store.Close]: drops
+// unconfirmed records, notices leases that ran out, bounds courtesy state.
+// runTeardown, one per client that died while it held files: gives locks back
+// and closes files, waited for by [Store.Close].
+//
+// # Lock order
+//
+//	Store.mu  ->  Client.mu  ->  fileShard.mu
+//	Store.mu  ->  Session.mu  ->  Conn.mu
+//	numberTable.mu, sessionShard.mu: innermost, nothing is taken below them
+//
+// Nothing is called on a Volume or a File while any of them is held: what has
+// to be closed or unlocked is collected under the lock and done behind it.
+// SEQUENCE and Finish take the lock of their session and nothing else.
+package state
