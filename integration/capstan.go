@@ -21,11 +21,12 @@ type CapstanOptions struct {
 	Config string // content of capstan.yaml; "" starts "capstan serve" with its defaults
 	// Addr is the "address:port" that the server serves NFS on according to Config. The server counts as ready
 	// once it has said so by sd_notify or answers a NULL call here. If empty only sd_notify counts.
-	Addr string
-	Tags []string // build tags ("librados")
-	Race bool     // build with the race detector
-	Args []string // added to "serve -c FILE"
-	Env  []string // added to the environment
+	Addr   string
+	Binary string   // program to run; "" builds one
+	Tags   []string // build tags ("librados")
+	Race   bool     // build with the race detector
+	Args   []string // added to "serve -c FILE"
+	Env    []string // added to the environment
 	// Private replaces directories for this process only ("/run": "/tmp/x").
 	Private map[string]string
 }
@@ -63,9 +64,12 @@ func BuildCapstan(ctx context.Context, race bool, tags ...string) (string, error
 
 // StartCapstan builds and starts a server and waits until it serves. dir is a scratch directory.
 func StartCapstan(ctx context.Context, dir string, opts CapstanOptions) (*Capstan, error) {
-	bin, err := BuildCapstan(ctx, opts.Race, opts.Tags...)
-	if err != nil {
-		return nil, err
+	bin := opts.Binary
+	if bin == "" {
+		var err error
+		if bin, err = BuildCapstan(ctx, opts.Race, opts.Tags...); err != nil {
+			return nil, err
+		}
 	}
 	c := &Capstan{ConfigPath: filepath.Join(dir, "capstan.yaml"), LogPath: filepath.Join(dir, "capstan.log"), Binary: bin, opts: opts, dir: dir}
 	if opts.Config != "" {

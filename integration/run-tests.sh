@@ -1,0 +1,40 @@
+#!/bin/bash
+# All tests: what needs nothing but Go first, then each fuzz target for a
+# while, then everything against real peers. Ends with the list of the tests
+# that ran against real peers.
+#   FUZZTIME=5s        how long each fuzz target runs
+#   CAPSTAN_REQUIRE_PEERS=1  a missing peer fails its tests instead of skipping them
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tags=${1:-}
+fuzztime=${FUZZTIME:-5s}
+peers=$(mktemp)
+trap 'rm -f "$peers"' EXIT
+export CAPSTAN_PEER_LOG=$peers
+say() { printf '==> %s\n' "$*"; }
+
+say "formatting, vet, staticcheck, both builds"
+make --no-print-directory check
+
+say "unit tests, -race"
+mapfile -t unit < <(go list ./... | grep -v '^capstan/integration')
+go test -race -timeout 15m "${unit[@]}"
+GOMAXPROCS=1 go test -timeout 10m ./server/rpc ./server/nfs4/state ./export/...
+
+say "fuzz targets, $fuzztime each"
+while read -r file; do
+  dir=$(dirname "$file")
+  for target in $(grep -ho '^func Fuzz[A-Za-z0-9_]*' "$file" | cut -d' ' -f2); do
+    printf '    %s %s\n' "$dir" "$target"
+    go test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" "./$dir" >"$peers.fuzz" 2>&1 || { cat "$peers.fuzz"; rm -f "$peers.fuzz"; exit 1; }
+  done
+done < <(git ls-files '*_test.go' | xargs grep -l '^func Fuzz' | sort)
+rm -f "$peers.fuzz"
+
+say "against real peers"
+status=0
+go test -tags "$tags" -count=1 -timeout 45m ./integration/... || status=$?
+
+say "tests that ran against real peers"
+awk -F'\t' '{ n[$1]++; printf "    %-4s %s %s: %s\n", $1, $2, $3, $4 } END { printf "    %d passed, %d failed, %d skipped\n", n["PASS"], n["FAIL"], n["SKIP"] }' "$peers"
+exit $status
