@@ -150,3 +150,11 @@ func (e *Encoder) AppendSince(dst []byte, m Mark) []byte {
 	}
 	return append(dst, e.buf[from:]...)
 }
+
+// Shrink gives up the storage of e, which must be empty, if it is larger than
+// max bytes: for encoders that are kept and reused.
+func (e *Encoder) Shrink(max int) {
+	if cap(e.buf) > max {
+		e.buf = nil
+	}
+}

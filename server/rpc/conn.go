@@ -1,0 +1,399 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Why a connection ended ([Observer.ConnClosed], context.Cause of a call).
+var (
+	ErrServerClosed     = errors.New("rpc: server closed")
+	ErrIdle             = errors.New("rpc: connection idle for too long")
+	ErrRecordTimeout    = errors.New("rpc: record not complete in time")
+	ErrWriteTimeout     = errors.New("rpc: replies not taken in time")
+	ErrMadeRoom         = errors.New("rpc: idle connection closed to make room")
+	ErrBadMessage       = errors.New("rpc: record is no RPC message")
+	ErrTooManyConns     = errors.New("rpc: too many connections")
+	ErrTooManyFromHost  = errors.New("rpc: too many connections from one host")
+	errDrained          = errors.New("rpc: connection drained") // private form of ErrServerClosed
+	errConnectionClosed = errors.New("rpc: connection closed")
+)
+
+// Conn is a connection to the server.
+type Conn struct {
+	id      uint64
+	srv     *Server
+	nc      net.Conn
+	remote  netip.AddrPort
+	local   netip.AddrPort
+	ctx     context.Context // of the calls
+	cancel  context.CancelCauseFunc
+	send    sendQueue
+	replies budget // bytes of payloads, see Options.MaxReplyBytesPerConn
+
+	// Owned by the holder of the reading role.
+	reader   recordReader
+	reserved bool // the record being read counts in Server.calls
+
+	machine atomic.Pointer[string] // the last machine name, so that it is made once
+
+	// For the watchdog: when it began, in nanoseconds of Server.now, 0 if it is
+	// not so.
+	arrivingSince atomic.Int64 // a record is here in part
+	idleSince     atomic.Int64 // no call is in flight
+	greeted       atomic.Bool  // a record was complete once
+	held          atomic.Bool  // the next record waits for a budget of the server
+
+	mu       sync.Mutex
+	calls    int  // in flight: read, and their replies not yet sent or dropped
+	reading  bool // somebody holds the reading role, or it is on its way
+	draining bool // no further record is read
+	closed   bool
+	attached map[any]any
+	onClose  []func()
+}
+
+func newConn(s *Server, nc net.Conn, id uint64) *Conn {
+	c := &Conn{id: id, srv: s, nc: nc, remote: addrOf(nc.RemoteAddr()), local: addrOf(nc.LocalAddr())}
+	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	c.send.init(nc, s.now, c.Close)
+	c.replies.limit = s.opt.MaxReplyBytesPerConn
+	c.reader = recordReader{src: nc, limit: s.opt.MaxRecord, reserve: c.reserve, arriving: c.arriving}
+	c.idleSince.Store(s.now())
+	return c
+}
+
+// addrOf returns the address and port of a, IPv4 as such, or the zero value.
+func addrOf(a net.Addr) netip.AddrPort {
+	if t, ok := a.(*net.TCPAddr); ok {
+		ap := t.AddrPort()
+		return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+	}
+	return netip.AddrPort{}
+}
+
+// ID is the number of the connection, never 0 and not used again in the life of
+// the server.
+func (c *Conn) ID() uint64 { return c.id }
+
+// Remote is the address of the peer; an IPv4 address is never mapped to IPv6.
+// It is not valid for connections other than TCP.
+func (c *Conn) Remote() netip.AddrPort { return c.remote }
+
+// Local is the address the peer connected to, like [Conn.Remote].
+func (c *Conn) Local() netip.AddrPort { return c.local }
+
+// Done is closed when the connection is gone.
+func (c *Conn) Done() <-chan struct{} { return c.ctx.Done() }
+
+// Err is why the connection ended, nil while it has not.
+func (c *Conn) Err() error { return context.Cause(c.ctx) }
+
+// Attach stores a value under key for the life of the connection, in place of
+// the one stored there before; nil removes it.
+func (c *Conn) Attach(key, v any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v == nil {
+		delete(c.attached, key)
+		return
+	}
+	if c.attached == nil {
+		c.attached = make(map[any]any)
+	}
+	c.attached[key] = v
+}
+
+// Attached returns what was attached under key, or nil.
+func (c *Conn) Attached(key any) any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.attached[key]
+}
+
+// OnClose has f called once when the connection is gone, at once if it is gone
+// already. Calls of the connection may still be running then. f must not block.
+func (c *Conn) OnClose(f func()) {
+	c.mu.Lock()
+	if !c.closed {
+		c.onClose = append(c.onClose, f)
+		f = nil
+	}
+	c.mu.Unlock()
+	if f != nil {
+		f()
+	}
+}
+
+// Close ends the connection. The first reason is the one that counts. Running
+// calls see their context end; their replies are dropped.
+func (c *Conn) Close(reason error) {
+	if reason == nil {
+		reason = errConnectionClosed
+	}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	onClose := c.onClose
+	c.onClose = nil
+	c.mu.Unlock()
+
+	if errors.Is(reason, errDrained) {
+		reason = ErrServerClosed
+	}
+	c.cancel(reason)
+	c.nc.Close()
+	c.send.fail(reason)
+	c.srv.forget(c, reason)
+	for _, f := range onClose {
+		f()
+	}
+}
+
+// step reads one record and runs the call in it. It reports whether the caller
+// still holds the reading role afterwards. Precondition: the caller holds it.
+func (c *Conn) step() bool {
+	call := c.read()
+	if call == nil {
+		return false
+	}
+	kind := call.decode(call.record.Bytes(), c.intern)
+	switch kind {
+	case shapeBroken:
+		call.record.Release()
+		call.recycle()
+		c.srv.calls.release(1)
+		c.Close(ErrBadMessage)
+		return false
+	case shapeReply:
+		// The place of a backchannel: replies to calls of the server's own would
+		// be handed to their callers here.
+		c.srv.log.Debug("rpc: reply without a call", "conn", c.id, "remote", c.remote, "xid", call.XID)
+		call.record.Release()
+		call.recycle()
+		c.srv.calls.release(1)
+		return true
+	}
+	c.began()
+	c.runCall(call, kind)
+	return false
+}
+
+// read returns the next record as a Call, nil if there is none: then the
+// reading role has ended.
+func (c *Conn) read() *Call {
+	record, err := c.reader.next()
+	reserved := c.reserved
+	c.reserved = false
+	if err != nil {
+		if reserved {
+			c.srv.calls.release(1)
+		}
+		c.readFailed(err)
+		return nil
+	}
+	if !c.greeted.Load() {
+		c.greeted.Store(true)
+	}
+	call := callPool.Get().(*Call)
+	call.Conn, call.record = c, record
+	if c.srv.opt.Observer != nil {
+		call.start = time.Now()
+	}
+	return call
+}
+
+// readFailed ends the reading role after err.
+func (c *Conn) readFailed(err error) {
+	c.mu.Lock()
+	c.reading = false
+	drain := c.draining && !c.closed
+	last := drain && c.calls == 0
+	c.mu.Unlock()
+	switch {
+	case last:
+		c.Close(errDrained)
+	case drain && errors.Is(err, os.ErrDeadlineExceeded):
+		// The calls that run are still answered; the last of them closes.
+	default:
+		c.Close(err)
+	}
+}
+
+// began counts a call that was read, and passes the reading role on.
+func (c *Conn) began() {
+	c.mu.Lock()
+	c.calls++
+	if c.calls == 1 {
+		c.idleSince.Store(0)
+	}
+	next := c.calls < c.srv.opt.MaxInFlightPerConn && !c.draining
+	c.reading = next
+	c.mu.Unlock()
+	if next {
+		c.srv.workers.submit(c)
+	}
+}
+
+// runCall runs the call and queues its reply.
+func (c *Conn) runCall(call *Call, kind shape) {
+	var began time.Time
+	if c.srv.opt.Observer != nil {
+		began = time.Now()
+	}
+	// Deferred, because a program may end its goroutine.
+	defer c.queue(call, began)
+	call.serve(c.ctx, kind)
+}
+
+// queue sends the reply of a call that has run.
+func (c *Conn) queue(call *Call, began time.Time) {
+	call.record.Release()
+	call.record = nil
+	if c.srv.opt.Observer != nil {
+		call.info.Run = time.Since(began)
+	}
+	// What the program encoded without asking for it is charged now.
+	if n := int64(call.reply.Len()) - call.paid; n > 0 {
+		call.forced = n
+		c.srv.replies.force(n)
+		c.replies.force(n)
+	}
+	c.send.push(call)
+}
+
+// callDone ends a call whose reply was sent, or dropped if err is not nil.
+func (c *Conn) callDone(call *Call, err error) {
+	s := c.srv
+	if call.forced > 0 {
+		c.release(call.forced)
+	}
+	if o := s.opt.Observer; o != nil {
+		info := call.info
+		info.Program, info.Version, info.Procedure = call.Program, call.Version, call.Procedure
+		info.In, info.Total, info.Sent = call.Size, time.Since(call.start), err == nil
+		o.CallDone(info)
+	}
+	call.recycle()
+	s.calls.release(1)
+
+	c.mu.Lock()
+	c.calls--
+	if c.calls == 0 {
+		c.idleSince.Store(s.now())
+	}
+	resume := !c.reading && !c.draining && !c.closed
+	if resume {
+		c.reading = true
+	}
+	drained := c.draining && !c.reading && c.calls == 0
+	c.mu.Unlock()
+	if resume {
+		s.workers.submit(c)
+	}
+	if drained {
+		c.Close(errDrained)
+	}
+}
+
+// drain has no further record read. When the calls in flight are answered the
+// connection closes.
+func (c *Conn) drain() {
+	c.mu.Lock()
+	if c.draining || c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.draining = true
+	drained := !c.reading && c.calls == 0
+	c.mu.Unlock()
+	// Wakes the holder of the reading role.
+	c.nc.SetReadDeadline(time.Unix(1, 0))
+	if drained {
+		c.Close(errDrained)
+	}
+}
+
+// reserve waits until a record of n bytes and its call fit in the budgets of
+// the server.
+func (c *Conn) reserve(n int) (charger, error) {
+	s := c.srv
+	if !s.calls.tryAcquire(1) {
+		c.held.Store(true)
+		ok := s.calls.acquire(1, c.ctx.Done())
+		c.held.Store(false)
+		if !ok {
+			return nil, c.Err()
+		}
+	}
+	c.reserved = true
+	if !s.records.tryAcquire(int64(n)) {
+		c.held.Store(true)
+		ok := s.records.acquire(int64(n), c.ctx.Done())
+		c.held.Store(false)
+		if !ok {
+			return nil, c.Err()
+		}
+	}
+	return &s.records, nil
+}
+
+func (c *Conn) arriving(now bool) {
+	var t int64
+	if now {
+		t = c.srv.now()
+	}
+	c.arrivingSince.Store(t)
+}
+
+// chargeReply takes n bytes of the budgets for replies, waiting for them if it
+// may.
+func (c *Conn) chargeReply(n int64, wait bool) error {
+	s := c.srv
+	if !wait {
+		c.replies.force(n)
+		s.replies.force(n)
+		return nil
+	}
+	if !c.replies.acquire(n, c.ctx.Done()) {
+		return c.Err()
+	}
+	if !s.replies.acquire(n, c.ctx.Done()) {
+		c.replies.release(n)
+		return c.Err()
+	}
+	return nil
+}
+
+// release gives back n bytes of the budgets for replies. It makes Conn the
+// charger of payloads.
+func (c *Conn) release(n int64) {
+	c.replies.release(n)
+	c.srv.replies.release(n)
+}
+
+// intern returns b as a string, without making one for the name that the peer
+// sent last.
+func (c *Conn) intern(b []byte) string {
+	if p := c.machine.Load(); p != nil && *p == string(b) {
+		return *p
+	}
+	s := string(b)
+	c.machine.Store(&s)
+	return s
+}
+
+// plainEnd reports whether err is an ordinary end of a connection.
+func plainEnd(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, ErrServerClosed) || errors.Is(err, ErrIdle) || errors.Is(err, net.ErrClosed)
+}
