@@ -47,6 +47,7 @@ const (
 	ErrNotSync            // the guard of SETATTR does not match
 	ErrFault              // a fault of the server itself
 	ErrCanceled           // the caller went away before the call was done
+	ErrBadOwner           // an owner or group string that stands for nobody here
 )
 
 // statusNames is indexed by Status.
@@ -63,7 +64,7 @@ var statusNames = [...]string{
 	ErrBadName: "bad name", ErrFileOpen: "file is open", ErrNoXattr: "no such extended attribute",
 	ErrXattrTooBig: "extended attribute too big", ErrLocked: "range is locked",
 	ErrDeadlock: "deadlock", ErrNotSync: "guard does not match", ErrFault: "server fault",
-	ErrCanceled: "canceled",
+	ErrCanceled: "canceled", ErrBadOwner: "unknown owner",
 }
 
 // Error makes a Status usable as an error on its own; OK is never returned as

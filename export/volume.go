@@ -116,6 +116,9 @@ type Dirent struct {
 	Cookie uint64 // where a listing goes on behind this entry: 3 to 2^63-1
 	Object Object
 	Attr   Attr // filled in as asked; Type and FileID always
+	// Err says why Attr holds no more than Type and FileID (rdattr_error, RFC
+	// 8881 section 5.8.1.12). Only [Table.ReadDir] sets it.
+	Err error
 }
 
 // XattrMode says what to do if the attribute exists (setxattr_option4).
