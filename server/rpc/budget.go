@@ -23,11 +23,7 @@ type waiter struct {
 	grant chan struct{} // closed when n was taken for the waiter
 }
 
-// share is what a request for n really takes: more than the limit can never be
-// had, so it stands for all of it.
-func (b *budget) share(n int64) int64 { return min(n, b.limit) }
-
-// tryAcquire takes n (at most the limit) if it is free and nobody waits.
+// tryAcquire takes n if it is free and nobody waits.
 func (b *budget) tryAcquire(n int64) bool {
 	if b.waiting.Load() != 0 {
 		return false
@@ -35,10 +31,11 @@ func (b *budget) tryAcquire(n int64) bool {
 	return b.take(n)
 }
 
+// take takes n if it is free. More than the limit is given to him who is alone.
 func (b *budget) take(n int64) bool {
 	for {
 		used := b.used.Load()
-		if used+n > b.limit {
+		if used > 0 && used+n > b.limit {
 			return false
 		}
 		if b.used.CompareAndSwap(used, used+n) {
@@ -47,7 +44,7 @@ func (b *budget) take(n int64) bool {
 	}
 }
 
-// acquire takes n (at most the limit), waiting for it until stop is closed. It
+// acquire takes n, waiting for it until stop is closed. It
 // reports whether it got it.
 func (b *budget) acquire(n int64, stop <-chan struct{}) bool {
 	if b.tryAcquire(n) {
@@ -80,6 +77,22 @@ func (b *budget) acquire(n int64, stop <-chan struct{}) bool {
 	b.used.Add(-n)
 	b.grantLocked()
 	return false
+}
+
+// free reports whether the limit is not reached.
+func (b *budget) free() bool { return b.used.Load() < b.limit }
+
+// wait waits until the limit is not reached, or stop is closed. It reports
+// whether the limit is not reached.
+func (b *budget) wait(stop <-chan struct{}) bool {
+	if b.free() {
+		return true
+	}
+	if !b.acquire(1, stop) {
+		return false
+	}
+	b.release(1)
+	return true
 }
 
 // force takes n whether it is free or not.

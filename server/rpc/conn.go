@@ -328,6 +328,14 @@ func (c *Conn) drain() {
 // the server.
 func (c *Conn) reserve(n int) (charger, error) {
 	s := c.srv
+	if !c.replies.free() || !s.replies.free() {
+		c.held.Store(true)
+		ok := c.replies.wait(c.ctx.Done()) && s.replies.wait(c.ctx.Done())
+		c.held.Store(false)
+		if !ok {
+			return nil, c.Err()
+		}
+	}
 	if !s.calls.tryAcquire(1) {
 		c.held.Store(true)
 		ok := s.calls.acquire(1, c.ctx.Done())

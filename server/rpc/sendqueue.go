@@ -4,6 +4,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"capstan/server/xdr"
 )
@@ -27,10 +28,11 @@ type outgoing interface {
 // several are ready. Whoever pushes a message while nobody writes holds the
 // writing role until the queue is empty.
 type sendQueue struct {
-	conn    net.Conn        // constant, like the next three
+	conn    net.Conn        // constant, like the next four
 	vectors bool            // conn takes several slices in one system call
 	now     func() int64    // the time in nanoseconds, never 0
 	failed  func(err error) // called once, when a write failed
+	timeout time.Duration   // for one write, where no watchdog looks at since; or 0
 
 	since atomic.Int64 // when the write under way began, 0 if none is
 
@@ -118,6 +120,9 @@ func (q *sendQueue) chunk(batch []outgoing) int {
 
 // write writes q.vecs.
 func (q *sendQueue) write() (err error) {
+	if q.timeout > 0 {
+		q.conn.SetWriteDeadline(time.Now().Add(q.timeout))
+	}
 	q.since.Store(q.now())
 	switch {
 	case len(q.vecs) == 1:
