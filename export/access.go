@@ -27,7 +27,8 @@ const (
 	PermRead  Permission = 4
 )
 
-// Permits reports whether the mode bits of a grant c everything in want. The
+// Permits reports whether the mode bits of a grant c everything in want. Only
+// the first class that c belongs to counts, of owner, group and others. The
 // superuser may do all but execute a file that has no execute bit.
 func Permits(c *Cred, a *Attr, want Permission) bool {
 	if c.Privileged() {
@@ -44,96 +45,65 @@ func Permits(c *Cred, a *Attr, want Permission) bool {
 }
 
 // AccessOf returns which of the rights in want c has on an object with
-// attributes a, on a writable Volume. Deleting and extending are asked of the
-// directory, so AccessDelete never holds for anything else.
+// attributes a, on a writable Volume: those whose use would succeed. Changing
+// the entries of a directory takes search permission too. Removing a file is
+// asked of its directory, so AccessDelete never holds for anything else, and
+// extended attributes are only on regular files and directories.
 func AccessOf(c *Cred, a *Attr, want Access) Access {
 	var got Access
 	read, write, exec := Permits(c, a, PermRead), Permits(c, a, PermWrite), Permits(c, a, PermExec)
 	if read {
-		got |= AccessRead | AccessXARead | AccessXAList
-	}
-	if write {
-		got |= AccessModify | AccessExtend | AccessXAWrite
+		got |= AccessRead
 	}
 	if a.Type == TypeDirectory {
 		if exec {
 			got |= AccessLookup
 		}
-		if write {
-			got |= AccessDelete
+		if write && exec {
+			got |= AccessModify | AccessExtend | AccessDelete
 		}
-	} else if exec {
-		got |= AccessExecute
+	} else {
+		if exec {
+			got |= AccessExecute
+		}
+		if write {
+			got |= AccessModify | AccessExtend
+		}
+	}
+	if CheckXattr(c, a, false) == nil {
+		got |= AccessXARead | AccessXAList
+	}
+	if CheckXattr(c, a, true) == nil {
+		got |= AccessXAWrite
 	}
 	return got & want
 }
 
-// MayRemove reports whether the sticky bit of dir lets c remove or rename away
-// the entry with attributes a; write permission on dir is asked separately.
-func MayRemove(c *Cred, dir, a *Attr) bool {
-	return dir.Mode&0o1000 == 0 || c.Privileged() || c.UID == a.UID || c.UID == dir.UID
+// CheckXattr returns nil if c may read (or, with write, set and remove) the
+// user extended attributes of an object with attributes a. They exist on
+// regular files and directories only: elsewhere there are none to read
+// ([ErrNoXattr]) and none may be made ([ErrPerm]). On a directory with the
+// sticky bit they are its owner's ([ErrPerm]), for everybody may write there.
+// Otherwise read or write permission is asked for ([ErrAccess]).
+func CheckXattr(c *Cred, a *Attr, write bool) error {
+	switch {
+	case a.Type != TypeRegular && a.Type != TypeDirectory:
+		if write {
+			return ErrPerm
+		}
+		return ErrNoXattr
+	case !write:
+		return permit(c, a, PermRead)
+	case a.Type == TypeDirectory && a.Mode&0o1000 != 0 && !c.Privileged() && c.UID != a.UID:
+		return ErrPerm
+	}
+	return permit(c, a, PermWrite)
 }
 
-// CheckSetAttr returns nil if c may apply s to an object with attributes a by
-// the rules of POSIX (chmod, chown, utimensat, truncate), else [ErrPerm] or
-// [ErrAccess]. written is true when c holds the file open for writing, which
-// stands in for write permission when the size is set.
-func CheckSetAttr(c *Cred, a *Attr, s *SetAttr, written bool) error {
-	if c.Privileged() {
-		return nil
-	}
-	owner := c.UID == a.UID
-	if s.Set&SetMode != 0 && !owner {
-		return ErrPerm
-	}
-	if s.Set&SetUID != 0 && (!owner || s.UID != a.UID) {
-		return ErrPerm
-	}
-	if s.Set&SetGID != 0 && s.GID != a.GID && (!owner || !c.InGroup(s.GID)) {
-		return ErrPerm
-	}
-	if s.Set&SetGID != 0 && s.GID == a.GID && !owner {
-		return ErrPerm
-	}
-	if s.Set&(SetAtime|SetMtime) != 0 && !owner {
-		return ErrPerm
-	}
-	if s.Set&(SetAtimeNow|SetMtimeNow) != 0 && !owner && !Permits(c, a, PermWrite) {
-		return ErrAccess
-	}
-	if s.Set&SetSize != 0 && !written && !Permits(c, a, PermWrite) {
+// permit is Permits as an error.
+func permit(c *Cred, a *Attr, want Permission) error {
+	if !Permits(c, a, want) {
 		return ErrAccess
 	}
 	return nil
-}
-
-// ModeAfterSet returns the mode that setting s on a leaves, with the set-id
-// bits cleared as POSIX wants: set-group-id is refused to one outside the
-// group, and a change of owner or of size by one without privilege clears
-// both bits of an executable file.
-func ModeAfterSet(c *Cred, a *Attr, s *SetAttr) uint32 {
-	mode := a.Mode
-	if s.Set&SetMode != 0 {
-		mode = s.Mode & 0o7777
-		if !c.Privileged() && a.Type != TypeDirectory && !c.InGroup(a.GID) {
-			mode &^= 0o2000
-		}
-	}
-	if a.Type != TypeDirectory && s.Set&(SetUID|SetGID) != 0 && s.Set&SetMode == 0 {
-		mode = ClearSetID(mode)
-	}
-	if s.Set&SetSize != 0 && s.Set&SetMode == 0 && !c.Privileged() {
-		mode = ClearSetID(mode)
-	}
-	return mode
-}
-
-// ClearSetID returns mode as a write by one without privilege leaves it:
-// without set-user-id, and without set-group-id if the group may execute.
-func ClearSetID(mode uint32) uint32 {
-	mode &^= 0o4000
-	if mode&0o010 != 0 {
-		mode &^= 0o2000
-	}
-	return mode
 }

@@ -65,6 +65,14 @@ type Export struct {
 // Nobody is the default uid and gid of squashed callers.
 const Nobody = 65534
 
+// WithVolume returns an Export that is as e says, with v behind it.
+func (e *Export) WithVolume(v Volume) *Export {
+	return &Export{
+		ID: e.ID, Path: e.Path, FSID: e.FSID, FSCID: e.FSCID, Volume: v, ReadOnly: e.ReadOnly, Rules: e.Rules,
+		Squash: e.Squash, AnonUID: e.AnonUID, AnonGID: e.AnonGID, Versions: e.Versions, ManageGIDs: e.ManageGIDs,
+	}
+}
+
 // Root returns the root directory of e, asking the Volume until it has
 // answered once. [Table.Enter] has seen to it that later calls ask no more.
 func (e *Export) Root(ctx context.Context) (Object, error) {
