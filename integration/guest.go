@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"capstan/integration/internal/guestrpc"
 )
 
@@ -138,8 +140,9 @@ func (g *Guest) PowerOn(ctx context.Context) error {
 	if g.opts.DiskMB > 0 {
 		argv = append(argv, "ubd0="+g.disk())
 	}
-	// UML keeps the guest's memory in an unlinked file in TMPDIR.
-	p, err := startProc(procSpec{name: g.Name(), argv: argv, net: g.net, log: g.log, env: []string{"TMPDIR=" + memoryDir(g.dir)}})
+	// UML keeps the guest's memory in an unlinked file in TMPDIR. Its helpers and the guest's programs are processes
+	// of the host which the end of the kernel alone would leave stopped for ever.
+	p, err := startProc(procSpec{name: g.Name(), argv: argv, net: g.net, log: g.log, ownPIDs: true, env: []string{"TMPDIR=" + memoryDir(g.dir, g.opts.MemoryMB)}})
 	if err != nil {
 		return err
 	}
@@ -186,12 +189,14 @@ func (g *Guest) PowerOn(ctx context.Context) error {
 	return nil
 }
 
-// memoryDir is a directory in memory where there is one.
-func memoryDir(fallback string) string {
-	if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() {
-		return "/dev/shm"
+// memoryDir is a directory in memory with room for mb MiB, or else the fallback; containers have small ones.
+func memoryDir(fallback string, mb int) string {
+	const shm = "/dev/shm"
+	var st unix.Statfs_t
+	if err := unix.Statfs(shm, &st); err != nil || int64(st.Bavail)*st.Bsize < int64(mb)<<20 {
+		return fallback
 	}
-	return fallback
+	return shm
 }
 
 // On reports whether the guest is switched on.

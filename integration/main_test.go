@@ -13,12 +13,23 @@ import (
 var lab = NewLab(LabOptions{Guest: GuestOptions{DiskMB: 4096}})
 
 func TestMain(m *testing.M) {
+	if role := os.Getenv(envRole); role != "" {
+		os.Exit(roles[role]())
+	}
 	code := Main(m, lab)
 	if left := leftovers(); left != "" {
 		fmt.Fprintln(os.Stderr, "integration: the lab left behind:\n"+left)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// envRole makes the test binary play another program: a value is a key of roles.
+const envRole = "CAPSTAN_LAB_ROLE"
+
+var roles = map[string]func() int{
+	"capstan": fakeCapstan,
+	"victim":  victim,
 }
 
 // leftovers lists what this process started or made and did not take back: children, mounts, scratch.

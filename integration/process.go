@@ -27,6 +27,7 @@ type procSpec struct {
 	net     *Net              // namespace it runs in, nil for the host's
 	private map[string]string // directory -> directory to show in its place, to this process only
 	log     string            // file that stdout and stderr are appended to
+	ownPIDs bool              // make it process 1 of a PID namespace: all its descendants end with it
 	stdin   io.Reader
 	stdout  io.Writer // instead of log
 	stderr  io.Writer // instead of log
@@ -64,6 +65,9 @@ func startProc(s procSpec) (*Proc, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if len(s.private) > 0 {
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	}
+	if s.ownPIDs {
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
 	}
 	if s.log != "" {
 		f, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
