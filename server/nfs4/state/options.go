@@ -1,16 +1,10 @@
 package state
 
 import (
-	"context"
 	"crypto/rand"
 	"io"
 	"log/slog"
-	"net/netip"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"capstan/server/nfs4/nfsv4"
 )
 
 // Options configures a [Store]. A zero field takes the default in its comment.
@@ -116,43 +110,4 @@ func setDefault[T comparable](p *T, v T) {
 	if *p == zero {
 		*p = v
 	}
-}
-
-// EventKind is what happened to a client.
-type EventKind uint8
-
-// The kinds of events.
-const (
-	ClientArrived   EventKind = iota // its record was confirmed
-	ClientLeft                       // it destroyed its client id
-	ClientReplaced                   // a new incarnation of it was confirmed
-	ClientExpired                    // its lease ran out; its state is kept for now
-	ClientReturned                   // it renewed its lease after it had run out
-	ClientDiscarded                  // it was dropped with all its state
-)
-
-// Event is something that happened to a client.
-type Event struct {
-	Kind   EventKind
-	Client nfsv4.ClientID
-	Owner  string // co_ownerid, printable
-	Addr   netip.AddrPort
-	Reason string // of ClientDiscarded
-}
-
-// Store is the state of all clients. Its methods may be called from any
-// goroutine.
-type Store struct {
-	// Constant.
-	opt   Options
-	epoch time.Time // what lease times count from
-
-	mu          sync.Mutex // guards the maps of clients below
-	clients     map[nfsv4.ClientID]*Client
-	confirmed   map[string]*Client // by co_ownerid
-	unconfirmed map[string]*Client
-
-	ids       atomic.Uint64 // counts client ids, sessions and stateids
-	stop      context.CancelFunc
-	goroutine sync.WaitGroup
 }
