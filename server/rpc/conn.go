@@ -237,6 +237,9 @@ func (c *Conn) began() {
 	if c.calls == 1 {
 		c.idleSince.Store(0)
 	}
+	if c.calls > 1 || c.reader.ahead() {
+		c.send.company.Store(true)
+	}
 	next := c.calls < c.srv.opt.MaxInFlightPerConn && !c.draining
 	c.reading = next
 	c.mu.Unlock()
@@ -290,6 +293,7 @@ func (c *Conn) callDone(call *Call, err error) {
 	c.mu.Lock()
 	c.calls--
 	if c.calls == 0 {
+		c.send.company.Store(false)
 		c.idleSince.Store(s.now())
 	}
 	resume := !c.reading && !c.draining && !c.closed

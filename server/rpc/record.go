@@ -84,6 +84,9 @@ func (rr *recordReader) next() (*Buffer, error) {
 	return b, nil
 }
 
+// ahead reports whether a part of the next record at least is here.
+func (rr *recordReader) ahead() bool { return rr.r < rr.w }
+
 // claim reserves n bytes; the record does not count as arriving meanwhile.
 func (rr *recordReader) claim(n int) (charger, error) {
 	rr.arriving(false)

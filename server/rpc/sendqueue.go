@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 const (
 	chunkBytes    = 1 << 20
 	chunkMessages = 256
+	yieldBelow    = 16 << 10 // a larger message is worth a write of its own
 )
 
 // outgoing is a message to be sent: a record with its mark.
@@ -34,7 +36,10 @@ type sendQueue struct {
 	failed  func(err error) // called once, when a write failed
 	timeout time.Duration   // for one write, where no watchdog looks at since; or 0
 
-	since atomic.Int64 // when the write under way began, 0 if none is
+	// company says that other messages may be on their way, and worth waiting for
+	// as long as there is work to do.
+	company atomic.Bool
+	since   atomic.Int64 // when the write under way began, 0 if none is
 
 	mu    sync.Mutex
 	queue []outgoing // not yet taken by the writing role
@@ -71,6 +76,11 @@ func (q *sendQueue) push(m outgoing) {
 	}
 	q.busy = true
 	q.mu.Unlock()
+	if q.company.Load() && m.encoder().Len() < yieldBelow {
+		// Calls that came together tend to end together: let those that can run
+		// now add their replies to the write.
+		runtime.Gosched()
+	}
 	q.flush()
 }
 
