@@ -83,15 +83,13 @@ func (c *call) list(plus bool) Status {
 		names: int(min(c.args.dirCount, math.MaxInt32)),
 	}
 	eof, err := w.run(t, &a)
-	if w.count == 0 {
-		switch {
-		case err != nil:
-			return c.fail(err)
-		case w.full:
-			return ErrTooSmall
-		}
+	switch {
+	case err != nil && w.listed == 0:
+		return c.fail(err)
+	case w.full && w.count == 0:
+		return ErrTooSmall
 	}
-	// What was encoded before a fault is worth sending: the next call goes on
+	// What was listed before a fault is worth sending: the next call goes on
 	// behind it and meets the fault itself.
 	c.reply.Bool(false)
 	c.reply.Bool(eof && err == nil)
@@ -105,8 +103,10 @@ type dirWriter struct {
 	dir   *export.Export // of the directory listed
 	space int            // bytes left of maxcount
 	names int            // bytes left of dircount
-	count int            // entries encoded
-	full  bool           // an entry did not fit
+
+	count  int  // entries encoded
+	listed int  // those of the Volume
+	full   bool // an entry did not fit
 }
 
 // run encodes the entries behind the cookie of the call.
@@ -159,7 +159,11 @@ func (w *dirWriter) emit(d *export.Dirent, n export.Node) bool {
 		// filesystem, what is behind it does not. LOOKUP shows it.
 		id, a = w.c.table.MountedOn(n, id), nil
 	}
-	return w.add(d.Name, d.Cookie, id, n, a)
+	if !w.add(d.Name, d.Cookie, id, n, a) {
+		return false
+	}
+	w.listed++
+	return true
 }
 
 // add encodes an entry if it fits; a is nil if its attributes and handle are

@@ -102,6 +102,7 @@ var statusTable = [...]Status{
 	export.ErrNotSync:     ErrNotSync,
 	export.ErrFault:       ErrServerFault,
 	export.ErrCanceled:    ErrJukebox, // nobody reads the reply, or the server is stopping
+	export.ErrBadOwner:    ErrInval,   // NFSv3 has numbers only
 }
 
 // statusOf translates any error of a Volume or of the export table.
