@@ -273,7 +273,7 @@ func (s *Store) CheckDeny(ctx context.Context, key FileKey, access Access) nfsv4
 // Removed tells that key lost its last name, or was replaced by a rename:
 // expired clients that keep it open are discarded, so that its space comes
 // free.
-func (s *Store) Removed(key FileKey) {
+func (s *Store) Removed(ctx context.Context, key FileKey) {
 	sh := s.files.shard(key)
 	sh.mu.Lock()
 	var holders []*Client
@@ -282,7 +282,7 @@ func (s *Store) Removed(key FileKey) {
 	}
 	sh.mu.Unlock()
 	for _, c := range holders {
-		if s.discardable(c) {
+		if ctx.Err() == nil && s.discardable(c) {
 			s.discardExpired(c, "a file it holds was removed")
 		}
 	}

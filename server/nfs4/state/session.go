@@ -222,16 +222,18 @@ func (s *Store) negotiateFore(want *ChannelAttrs) (ChannelAttrs, nfsv4.Status) {
 	return got, nfsv4.OK
 }
 
-// DestroySession is DESTROY_SESSION (RFC 8881 section 18.37). Requests of the
-// session that still run, the caller's own among them, go on to their end.
-func (s *Store) DestroySession(id nfsv4.SessionID, conn *Conn) nfsv4.Status {
+// DestroySession is DESTROY_SESSION (RFC 8881 section 18.37). It must come over
+// a connection of the session, or within the session: running is the slot of
+// the COMPOUND it is in, nil if there is none. Requests of the session that
+// still run, the caller's own among them, go on to their end.
+func (s *Store) DestroySession(id nfsv4.SessionID, conn *Conn, running *SlotUse) nfsv4.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ses := s.sessions.get(id)
 	if ses == nil {
 		return nfsv4.ErrBadSession
 	}
-	if conn != nil {
+	if running == nil || running.session != ses {
 		ses.mu.Lock()
 		bound := ses.isBoundLocked(conn)
 		ses.mu.Unlock()

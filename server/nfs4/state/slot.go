@@ -92,12 +92,12 @@ func (u *SlotUse) Client() *Client {
 func (u *SlotUse) Session() *Session { return u.session }
 
 // CacheLimit returns how long the reply may be if it has to be cached
-// (NFS4ERR_REP_TOO_BIG_TO_CACHE above it); must is false if it need not be.
-func (u *SlotUse) CacheLimit() (limit int, must bool) {
+// (NFS4ERR_REP_TOO_BIG_TO_CACHE above it), and 0 if it need not be.
+func (u *SlotUse) CacheLimit() int {
 	if !u.running || !u.cache {
-		return 0, false
+		return 0
 	}
-	return int(u.session.fore.MaxResponseCached), true
+	return max(1, int(u.session.fore.MaxResponseCached)) // 1 is too short for any
 }
 
 // Sequence is SEQUENCE (RFC 8881 section 18.46). If it returns OK, u says what
@@ -181,7 +181,8 @@ func (ses *Session) acceptLocked(a *SequenceArgs, u *SlotUse) nfsv4.Status {
 }
 
 // Finish ends a request that had SlotExecute: reply is its COMPOUND reply,
-// copied if the client asked for it to be cached and it is within CacheLimit.
+// copied if the client asked for it to be cached and it is within CacheLimit;
+// nil says that there is none to keep.
 // After any other action, and if called again, it does nothing, so it may be
 // deferred.
 func (u *SlotUse) Finish(reply []byte) {
@@ -193,7 +194,7 @@ func (u *SlotUse) Finish(reply []byte) {
 	ses.mu.Lock()
 	sl := &ses.slots[u.slot]
 	sl.running = false
-	if u.cache && !ses.dead && len(reply) <= int(ses.fore.MaxResponseCached) {
+	if u.cache && !ses.dead && len(reply) > 0 && len(reply) <= int(ses.fore.MaxResponseCached) {
 		sl.reply = append(sl.reply[:0], reply...)
 		sl.cached = true
 	}
