@@ -1,0 +1,305 @@
+package billyfs
+
+import (
+	"context"
+	"math"
+
+	"github.com/go-git/go-billy/v5"
+
+	"capstan/export"
+)
+
+// GetAttr implements [export.Volume].
+func (v *Volume) GetAttr(ctx context.Context, _ *export.Cred, o export.Object, mask export.AttrMask) (export.Attr, error) {
+	if err := ctx.Err(); err != nil {
+		return export.Attr{}, export.Wrap("getattr", label(o), err)
+	}
+	v.tree.RLock()
+	defer v.tree.RUnlock()
+	t, err := v.find(o, mask)
+	if err != nil {
+		return export.Attr{}, export.Wrap("getattr", label(o), err)
+	}
+	return v.attr(&t.info, t.seq), nil
+}
+
+// Access implements [export.Volume].
+func (v *Volume) Access(ctx context.Context, c *export.Cred, o export.Object, want export.Access) (export.Access, export.Attr, error) {
+	a, err := v.GetAttr(ctx, c, o, export.MaskAll)
+	if err != nil {
+		return 0, export.Attr{}, err
+	}
+	got := export.AccessOf(c, &a, want)
+	if v.facts.ReadOnly {
+		got &^= export.AccessModify | export.AccessExtend | export.AccessDelete | export.AccessXAWrite
+	}
+	if !v.facts.Xattrs {
+		got &^= export.AccessXARead | export.AccessXAWrite | export.AccessXAList
+	}
+	return got, a, nil
+}
+
+// SetAttr implements [export.Volume].
+func (v *Volume) SetAttr(ctx context.Context, c *export.Cred, o export.Object, via export.File, s *export.SetAttr) (ch export.Change, err error) {
+	defer func() { err = export.Wrap("setattr", label(o), err) }()
+	if err := ctx.Err(); err != nil {
+		return ch, err
+	}
+	if err := v.writable(); err != nil {
+		return ch, err
+	}
+	v.tree.RLock()
+	defer v.tree.RUnlock()
+	t, ls, err := v.locked(o, export.MaskAll, true)
+	if err != nil {
+		return ch, err
+	}
+	defer ls.unlock()
+	pre := v.attr(&t.info, t.seq)
+	if s.Set&export.SetGuard != 0 && s.Guard != pre.Ctime {
+		return ch, export.ErrNotSync
+	}
+	written := false
+	if f, ok := via.(*openFile); ok && f.op.obj == o && f.mode&export.OpenWrite != 0 {
+		written = true
+	}
+	if err := export.CheckSetAttr(c, &pre, s, written); err != nil {
+		return ch, err
+	}
+	if err := v.checkSize(&pre, s); err != nil {
+		return ch, err
+	}
+	err = v.apply(c, t, &pre, s)
+	v.changed(o, s.Set&export.SetSize != 0)
+	if err != nil {
+		return ch, err
+	}
+	ch.Pre, ch.Atomic = pre.PreAttr(), !v.shared
+	seq := v.table.now()
+	if t.open != nil {
+		t.info, err = t.open.stat(export.MaskAll)
+	} else {
+		t.info, err = v.stat(t.ref, t.path, export.MaskAll)
+	}
+	if err != nil {
+		return ch, err
+	}
+	ch.Post = v.attr(&t.info, seq)
+	if op := v.openedOf(o); op != nil {
+		op.noteMode(ch.Post.Mode)
+	}
+	return ch, nil
+}
+
+// checkSize refuses sizes that cannot be.
+func (v *Volume) checkSize(a *export.Attr, s *export.SetAttr) error {
+	if s.Set&export.SetSize == 0 {
+		return nil
+	}
+	switch {
+	case a.Type == export.TypeDirectory:
+		return export.ErrIsDir
+	case a.Type != export.TypeRegular:
+		return export.ErrInval
+	case s.Size > v.facts.MaxFileSize || s.Size > math.MaxInt64:
+		return export.ErrFBig
+	}
+	return nil
+}
+
+// apply makes the changes of s that are changes: the size first, since it is
+// the likeliest to fail, then owner, mode and times. What was done is undone if
+// a later step fails, except the size.
+func (v *Volume) apply(c *export.Cred, t *target, a *export.Attr, s *export.SetAttr) error {
+	mode := export.ModeAfterSet(c, a, s)
+	uid, gid := a.UID, a.GID
+	if s.Set&export.SetUID != 0 {
+		uid = s.UID
+	}
+	if s.Set&export.SetGID != 0 {
+		gid = s.GID
+	}
+	m := v.mutatorOf(t)
+	if s.Set&export.SetSize != 0 {
+		if err := m.truncate(int64(s.Size)); err != nil {
+			return err
+		}
+	}
+	chown := uid != a.UID || gid != a.GID
+	if chown {
+		if err := m.chown(uid, gid); err != nil {
+			return err
+		}
+	}
+	undo := func(err error) error {
+		if chown {
+			_ = m.chown(a.UID, a.GID) // the first error is the one to tell
+			_ = m.chmod(a.Mode)
+		}
+		return err
+	}
+	// chown(2) clears set-id bits by rules of its own, so the mode is set again.
+	explicit := s.Set&export.SetMode != 0 || chown && a.Mode&0o6000 != 0
+	if a.Type != export.TypeSymlink && (mode != a.Mode || explicit) {
+		if err := m.chmod(mode); err != nil {
+			return undo(err)
+		}
+	}
+	at := timeOf(s, export.SetAtime, export.SetAtimeNow, s.Atime)
+	mt := timeOf(s, export.SetMtime, export.SetMtimeNow, s.Mtime)
+	if at.Set || mt.Set {
+		if err := m.chtimes(at, mt); err != nil {
+			_ = m.chmod(a.Mode)
+			return undo(err)
+		}
+	}
+	if s.Set&^export.SetGuard == 0 {
+		return nil
+	}
+	return m.sync()
+}
+
+func timeOf(s *export.SetAttr, set, now export.SetMask, at export.Timespec) Time {
+	switch {
+	case s.Set&now != 0:
+		return Time{Set: true, Now: true}
+	case s.Set&set != 0:
+		return Time{Set: true, At: at}
+	}
+	return Time{}
+}
+
+// mutator changes one object, by whatever way its filesystem has: an open
+// file if the object has no name, else by path.
+type mutator struct {
+	v *Volume
+	t *target
+}
+
+func (v *Volume) mutatorOf(t *target) mutator { return mutator{v, t} }
+
+// byFile returns the open file of an object without a name if it has I.
+func byFile[I any](m mutator) (i I, ok bool) {
+	if m.t.open == nil {
+		return i, false
+	}
+	return fileWith[I](m.t.open)
+}
+
+func (m mutator) chmod(mode uint32) error {
+	if m.v.plain {
+		m.v.table.setOwn(m.t.obj.Ino, func(o *ownAttr) { o.mode = mode })
+		return nil
+	}
+	if m.t.open != nil {
+		if f, ok := byFile[FileAttrSetter](m); ok {
+			return f.Chmod(mode)
+		}
+		return export.ErrNotSupp
+	}
+	switch {
+	case m.v.ext.setter != nil:
+		return m.v.ext.setter.Lchmod(m.t.path, mode)
+	case m.v.ext.change != nil:
+		return m.v.ext.change.Chmod(m.t.path, goMode(mode))
+	case m.v.ext.chmod != nil:
+		return m.v.ext.chmod.Chmod(m.t.path, goMode(mode))
+	}
+	return export.ErrNotSupp
+}
+
+func (m mutator) chown(uid, gid uint32) error {
+	if m.v.plain {
+		m.v.table.setOwn(m.t.obj.Ino, func(o *ownAttr) { o.uid, o.gid = uid, gid })
+		return nil
+	}
+	if m.t.open != nil {
+		if f, ok := byFile[FileAttrSetter](m); ok {
+			return f.Chown(int(uid), int(gid))
+		}
+		return export.ErrNotSupp
+	}
+	switch {
+	case m.v.ext.setter != nil:
+		return m.v.ext.setter.Lchown(m.t.path, int(uid), int(gid))
+	case m.v.ext.change != nil:
+		return m.v.ext.change.Lchown(m.t.path, int(uid), int(gid))
+	}
+	return export.ErrNotSupp
+}
+
+func (m mutator) chtimes(at, mt Time) error {
+	if m.v.plain {
+		now := export.TimespecOf(m.v.opt.now())
+		m.v.table.setOwn(m.t.obj.Ino, func(o *ownAttr) {
+			o.atime, o.mtime = pick(at, o.atime, now), pick(mt, o.mtime, now)
+		})
+		return nil
+	}
+	if m.t.open != nil {
+		if f, ok := byFile[FileAttrSetter](m); ok {
+			return f.Chtimes(at, mt)
+		}
+		return export.ErrNotSupp
+	}
+	switch {
+	case m.v.ext.setter != nil:
+		return m.v.ext.setter.Lutimes(m.t.path, at, mt)
+	case m.v.ext.change != nil && m.t.info.Type != export.TypeSymlink:
+		now := export.TimespecOf(m.v.opt.now())
+		a, b := pick(at, m.t.info.Atime, now), pick(mt, m.t.info.Mtime, now)
+		return m.v.ext.change.Chtimes(m.t.path, a.Time(), b.Time())
+	}
+	return export.ErrNotSupp
+}
+
+func pick(t Time, old, now export.Timespec) export.Timespec {
+	switch {
+	case t.Now:
+		return now
+	case t.Set:
+		return t.At
+	}
+	return old
+}
+
+func (m mutator) truncate(size int64) error {
+	// An open file is truncated through itself where that is possible, so that
+	// one inode never has two ideas of its size in a caching filesystem.
+	if op := m.v.openedOf(m.t.obj); op != nil {
+		if f := op.writable(); f != nil {
+			return f.Truncate(size)
+		}
+	}
+	if m.t.path == "" {
+		return export.ErrStale
+	}
+	if m.v.ext.truncater != nil {
+		return m.v.ext.truncater.Truncate(m.t.path, size)
+	}
+	f, err := m.v.openPath(m.t.path, oWrite, 0)
+	if err != nil {
+		return err
+	}
+	err = f.Truncate(size)
+	if err2 := f.Close(); err == nil {
+		err = err2
+	}
+	return err
+}
+
+func (m mutator) sync() error {
+	if m.v.opt.Async {
+		return nil
+	}
+	if m.t.open != nil {
+		if f, ok := byFile[Syncer](m); ok {
+			return f.Sync()
+		}
+		return nil
+	}
+	return m.v.synced(m.t.path)
+}
+
+// interface check: what billy calls Change is what we use as such.
+var _ billy.Chmod = billy.Change(nil)

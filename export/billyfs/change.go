@@ -1,0 +1,60 @@
+package billyfs
+
+// The change attribute of an object is a stamp, the time of its last change in
+// nanoseconds as the filesystem tells it, plus a bump of our own. A stamp alone
+// is not enough: two changes within one tick of the filesystem's clock (4 ms
+// on many) have one stamp, and a client that saw the state between the two
+// would keep it.
+//
+// So every change of ours is numbered after it was made, and every observation
+// (a stat whose result goes to a client) knows the number of the newest change
+// before it began. An observation with an old stamp that covers a change which
+// no observation covered before moves the bump. The bump is written to the
+// table before the value leaves, together with its stamp, so the value stays
+// the same over a restart; it is dropped as soon as the stamp moves, which it
+// does by far more nanoseconds than there can be changes in a tick: values
+// only grow unless the filesystem's clock is set back.
+//
+// What remains: a change that was observed by nobody before the process was
+// killed, within the same tick as one that was.
+
+// changed says that ino was changed by us. It is called after the change and
+// before anyone is told of it.
+func (t *table) changed(ino uint64, gen uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.makeLocked(ino, gen)
+	n.lastChange = t.seq.Add(1)
+}
+
+// now returns the number that an observation beginning now carries.
+func (t *table) now() uint64 { return t.seq.Load() }
+
+// observe returns the change attribute of an object seen with a stamp by an
+// observation that began at seq.
+func (t *table) observe(ino uint64, gen uint32, seq, stamp uint64) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.makeLocked(ino, gen)
+	if stamp != n.stamp {
+		if seq < n.seen {
+			return stamp // overtaken by a newer observation: whoever is told it will look again
+		}
+		n.stamp, n.bump, n.seen = stamp, 0, seq
+		return stamp
+	}
+	if seq < n.lastChange {
+		if n.seen >= n.lastChange {
+			return stamp + n.bump - 1 // older than what has been seen; must not look like it
+		}
+		return stamp + n.bump
+	}
+	if n.lastChange > n.seen {
+		n.bump++
+		if t.keptLocked(n) {
+			_ = t.applyLocked(false, n)
+		}
+	}
+	n.seen = max(n.seen, seq)
+	return stamp + n.bump
+}
