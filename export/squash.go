@@ -1,5 +1,7 @@
 package export
 
+import "slices"
+
 // Squash says whose identity a peer's callers lose.
 type Squash uint8
 
@@ -55,9 +57,11 @@ func squash(e *Export, s Squash, uid, gid uint32, groups []uint32) *Cred {
 		if g == 0 && s != SquashNone {
 			g = anonGID
 		}
-		if g != invalidID && !c.InGroup(g) {
+		if g != invalidID && g != c.GID {
 			c.Groups = append(c.Groups, g)
 		}
 	}
+	slices.Sort(c.Groups)
+	c.Groups = slices.Compact(c.Groups)
 	return c
 }
