@@ -250,11 +250,12 @@ func (c *compound) admit(o *operation) nfsv4.Status {
 // the header of a next operation that fails for lack of room.
 func (c *compound) fits(n int) bool { return n <= c.room() }
 
-// room is how many bytes the running operation may still append.
+// room is how many bytes the running operation may still append; less than 0
+// if there are too many already.
 func (c *compound) room() int {
 	room := c.maxReply - (c.e.Len() - c.origin)
 	if c.index < c.count-1 {
 		room -= opHeader
 	}
-	return max(room, 0)
+	return room
 }
