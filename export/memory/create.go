@@ -187,35 +187,31 @@ func firstAttr(c *export.Cred, dir export.Attr, e *newEntry) (a export.Attr, st 
 			return a, export.ErrPerm
 		}
 	}
-	if dir.Mode&0o2000 != 0 {
-		a.GID = dir.GID
+	s := e.attr
+	if s == nil {
+		s = &export.SetAttr{}
 	}
-	if s := e.attr; s != nil {
-		if err := export.CheckSetAttr(c, &a, s, true); err != nil {
-			return a, export.StatusOf(err)
-		}
-		if s.Set&export.SetUID != 0 {
-			a.UID = s.UID
-		}
-		if s.Set&export.SetGID != 0 {
-			a.GID = s.GID
-		}
-		if s.Set&export.SetMode != 0 && e.typ != export.TypeSymlink {
-			only := export.SetAttr{Set: export.SetMode, Mode: s.Mode}
-			a.Mode = export.ModeAfterSet(c, &a, &only)
-		}
-		if s.Set&export.SetSize != 0 {
-			if e.typ != export.TypeRegular {
-				return a, export.ErrInval
-			}
-			if s.Size > maxFileSize {
-				return a, export.ErrFBig
-			}
-			a.Size = s.Size
-		}
+	if s.Set&export.SetMode != 0 && e.typ != export.TypeSymlink {
+		a.Mode = s.Mode
 	}
-	if e.typ == export.TypeDirectory && dir.Mode&0o2000 != 0 {
-		a.Mode |= 0o2000
+	a.GID, a.Mode = export.Inherit(c, &dir, e.typ, a.Mode)
+	if err := export.CheckSetAttr(c, &a, s, true); err != nil {
+		return a, export.StatusOf(err)
+	}
+	if s.Set&export.SetUID != 0 {
+		a.UID = s.UID
+	}
+	if s.Set&export.SetGID != 0 {
+		a.GID = s.GID
+	}
+	if s.Set&export.SetSize != 0 {
+		if e.typ != export.TypeRegular {
+			return a, export.ErrInval
+		}
+		if s.Size > maxFileSize {
+			return a, export.ErrFBig
+		}
+		a.Size = s.Size
 	}
 	return a, export.OK
 }

@@ -173,9 +173,7 @@ func (f *file) writeAt(c *export.Cred, p []byte, off uint64) (int, export.Status
 	}
 	d.size = max(d.size, off+uint64(n))
 	f.n.dataChanged(f.v, func(a *export.Attr) {
-		if !c.Privileged() {
-			a.Mode = export.ClearSetID(a.Mode)
-		}
+		a.Mode = export.ModeAfterWrite(c, a)
 	})
 	if n < len(p) {
 		return n, export.ErrNoSpc

@@ -64,13 +64,7 @@ func (v *Volume) remove(c *export.Cred, dir export.Object, name string, kind exp
 // mayUnlinkLocked checks that c may take the name of n out of the directory d.
 func (d *node) mayUnlinkLocked(c *export.Cred, n *node) export.Status {
 	da, a := d.snapshot(), n.snapshot()
-	switch {
-	case !export.Permits(c, &da, export.PermWrite):
-		return export.ErrAccess
-	case !export.MayRemove(c, &da, &a):
-		return export.ErrPerm
-	}
-	return export.OK
+	return export.StatusOf(export.CheckRemove(c, &da, &a))
 }
 
 // retire marks an empty directory as removed, so that nothing can be added to

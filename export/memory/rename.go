@@ -114,27 +114,22 @@ func (m *move) findLocked() export.Status {
 
 // checkLocked checks permissions and types.
 func (m *move) checkLocked() export.Status {
-	if st := m.from.mayUnlinkLocked(m.c, m.source); st != export.OK {
-		return st
+	from, source, to := m.from.snapshot(), m.source.snapshot(), m.to.snapshot()
+	var victim *export.Attr
+	if m.victim != nil {
+		a := m.victim.snapshot()
+		victim = &a
 	}
-	if m.victim == nil {
-		if st := m.to.permits(m.c, export.PermWrite); st != export.OK {
-			return st
-		}
-	} else {
-		if st := m.to.mayUnlinkLocked(m.c, m.victim); st != export.OK {
-			return st
-		}
-		switch {
-		case m.source.dir != nil && m.victim.dir == nil:
-			return export.ErrNotDir
-		case m.source.dir == nil && m.victim.dir != nil:
-			return export.ErrIsDir
-		}
-	}
-	if m.source.dir != nil && m.from != m.to {
-		// Its ".." is rewritten.
-		return m.source.permits(m.c, export.PermWrite)
+	err := export.CheckRename(m.c, &from, &source, &to, victim, m.from == m.to)
+	switch {
+	case err != nil:
+		return export.StatusOf(err)
+	case m.victim == nil:
+		return export.OK
+	case m.source.dir != nil && m.victim.dir == nil:
+		return export.ErrNotDir
+	case m.source.dir == nil && m.victim.dir != nil:
+		return export.ErrIsDir
 	}
 	return export.OK
 }

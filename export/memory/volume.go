@@ -35,8 +35,8 @@ type Options struct {
 	// Now is the clock behind times and the change attribute; nil means
 	// time.Now.
 	Now func() time.Time
-	// Rand makes inode numbers and the write verifier differ from those of any
-	// other Volume; nil means crypto/rand.
+	// Rand makes inode numbers differ from those of any other Volume; nil means
+	// crypto/rand.
 	Rand io.Reader
 	// MaxBytes bounds the memory taken by data, names and extended attributes,
 	// in bytes; 0 means DefaultMaxBytes. Beyond it calls fail with ErrNoSpc.
@@ -53,7 +53,7 @@ type Volume struct {
 	// Constant.
 	now      func() time.Time
 	root     *node
-	verifier [8]byte
+	verifier *export.VerifierSource
 
 	table table
 	pool  chunkPool
@@ -84,18 +84,17 @@ func New(opt Options) (*Volume, error) {
 	if opt.RootMode == 0 {
 		opt.RootMode = 0o755
 	}
-	var seed [16]byte
+	var seed [8]byte
 	if _, err := io.ReadFull(opt.Rand, seed[:]); err != nil {
 		return nil, fmt.Errorf("memory: random identity: %w", err)
 	}
-	v := &Volume{now: opt.Now}
-	copy(v.verifier[:], seed[:8])
+	v := &Volume{now: opt.Now, verifier: export.NewVerifierSource()}
 	v.space.limit = int64(min(opt.MaxBytes, 1<<62))
 	v.files.limit = int64(min(opt.MaxFiles, 1<<62))
 	v.table.init()
 	// 22 random bits above 40 that count: positive as a signed number, and
 	// never the root's.
-	v.lastIno.Store((binary.BigEndian.Uint64(seed[8:])>>42 | 1) << 40)
+	v.lastIno.Store((binary.BigEndian.Uint64(seed[:])>>42 | 1) << 40)
 
 	now := v.now()
 	a := export.Attr{Type: export.TypeDirectory, Mode: opt.RootMode & 0o7777, UID: opt.RootUID, GID: opt.RootGID}
@@ -133,7 +132,7 @@ func (v *Volume) StatFS(_ context.Context, o export.Object) (export.StatFS, erro
 
 // WriteVerifier implements [export.Volume]: memory is lost at a restart and
 // never before, so it is constant.
-func (v *Volume) WriteVerifier() [8]byte { return v.verifier }
+func (v *Volume) WriteVerifier() [8]byte { return v.verifier.Verifier() }
 
 // Close implements [export.Volume]. The data are gone with the Volume.
 func (v *Volume) Close(context.Context) error { return nil }

@@ -12,12 +12,6 @@ import (
 // xattrCost is what an attribute costs of Options.MaxBytes.
 func xattrCost(name string, value []byte) int64 { return int64(len(name)+len(value)) + 64 }
 
-// hasXattrs reports whether objects of type typ can have user attributes: as
-// on Linux, regular files and directories.
-func hasXattrs(typ export.FileType) bool {
-	return typ == export.TypeRegular || typ == export.TypeDirectory
-}
-
 // readXattrs calls read with the attributes of o if c may read them.
 func (v *Volume) readXattrs(c *export.Cred, o export.Object, read func(map[string][]byte) export.Status) export.Status {
 	n, st := v.get(o)
@@ -26,11 +20,11 @@ func (v *Volume) readXattrs(c *export.Cred, o export.Object, read func(map[strin
 	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	switch {
-	case n.dead:
+	if n.dead {
 		return export.ErrStale
-	case hasXattrs(n.typ) && !export.Permits(c, &n.attr, export.PermRead):
-		return export.ErrAccess
+	}
+	if err := export.CheckXattr(c, &n.attr, false); err != nil {
+		return export.StatusOf(err)
 	}
 	return read(n.xattrs)
 }
@@ -44,16 +38,11 @@ func (v *Volume) writeXattrs(c *export.Cred, o export.Object, write func(*node) 
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	sticky := n.typ == export.TypeDirectory && n.attr.Mode&0o1000 != 0
-	switch {
-	case n.dead:
+	if n.dead {
 		return ch, export.ErrStale
-	case !hasXattrs(n.typ):
-		return ch, export.ErrPerm
-	case !export.Permits(c, &n.attr, export.PermWrite):
-		return ch, export.ErrAccess
-	case sticky && c.UID != n.attr.UID && !c.Privileged():
-		return ch, export.ErrPerm
+	}
+	if err := export.CheckXattr(c, &n.attr, true); err != nil {
+		return ch, export.StatusOf(err)
 	}
 	pre := n.attr.PreAttr()
 	if st := write(n); st != export.OK {
@@ -101,6 +90,9 @@ func (v *Volume) ListXattr(_ context.Context, c *export.Cred, o export.Object) (
 		names = slices.Sorted(maps.Keys(all))
 		return export.OK
 	})
+	if st == export.ErrNoXattr { // a type that has none
+		return nil, nil
+	}
 	if st != export.OK {
 		return nil, fail("listxattr", "", st)
 	}
