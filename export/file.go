@@ -52,14 +52,17 @@ type File interface {
 	Commit(ctx context.Context, off, count uint64) error
 
 	// Seek finds the first data or hole at or behind off. ErrNXIO if off is at
-	// or beyond the end. eof is true when no data follow off; the end of the
-	// file counts as a hole. A reported hole never holds a byte that is not 0.
+	// or beyond the end. The end of the file counts as a hole; eof is true when
+	// pos is the end: no data, or no hole but that one, was found. A reported
+	// hole never holds a byte that is not 0.
 	Seek(ctx context.Context, off uint64, what SeekWhat) (pos uint64, eof bool, err error)
 
 	// Allocate reserves storage and extends the file to off+n if it is shorter.
+	// ErrInval if n is 0, ErrFBig beyond the largest file.
 	Allocate(ctx context.Context, off, n uint64) error
 
-	// Deallocate makes [off, off+n) a hole within the size of the file.
+	// Deallocate makes [off, off+n) a hole within the size of the file. ErrInval
+	// if n is 0.
 	Deallocate(ctx context.Context, off, n uint64) error
 
 	// Lock takes a byte-range lock for l.Owner, replacing what that owner holds
@@ -75,7 +78,9 @@ type File interface {
 	Unlock(ctx context.Context, l Lock) error
 
 	// Close releases the file. It does not sync: unstable data stay for the
-	// Commit of another open, or of the Volume itself.
+	// Commit of another open, or of the Volume itself. Locks are of the object
+	// and their owner, not of the File: unlock them first. After it other calls
+	// fail with ErrStale, and another Close does nothing.
 	Close() error
 }
 

@@ -171,26 +171,35 @@ type Volume interface {
 	// that emit refused is met again with the cookie of the one before it.
 	// "." and ".." are not entries. Cookies stay good when other entries are
 	// added or removed, and after a restart. c needs read permission. Attr of
-	// the entries is filled in as mask asks; emit must not call the Volume.
+	// the entries is filled in as mask asks; emit must not call the Volume, nor
+	// keep the Dirent. ErrBadCookie for 1, 2 and what is above 2^63-1.
 	ReadDir(ctx context.Context, c *Cred, dir Object, cookie uint64, mask AttrMask, emit func(*Dirent) bool) (eof bool, err error)
 
 	// Create makes a regular file, or takes an existing one as args say. The
 	// new file belongs to c; its group is dir's if dir is set-group-id. Attr
 	// is applied by the superuser's rules where c could set it on its own file.
+	// Without a mode in Attr the object is its owner's alone: 0600, a directory
+	// 0700. An existing object that is not a regular file gets the statuses of
+	// Open from CreateUnchecked, ErrExist from the others; so do the other
+	// calls for any existing name. The retry of a CreateExclusive opens for the
+	// owner whatever the mode has become.
 	Create(ctx context.Context, c *Cred, dir Object, name string, args *Create) (Created, error)
 	Mkdir(ctx context.Context, c *Cred, dir Object, name string, s *SetAttr) (Created, error)
 	Symlink(ctx context.Context, c *Cred, dir Object, name, target string, s *SetAttr) (Created, error)
 	Mknod(ctx context.Context, c *Cred, dir Object, name string, args *NewNode) (Created, error)
 
-	// Link adds a name for o, which is not a directory (ErrIsDir).
+	// Link adds a name for o, which is not a directory (ErrIsDir) and has a
+	// name still (ErrNoEnt).
 	Link(ctx context.Context, c *Cred, o, dir Object, name string) (Created, error)
 
-	// Remove removes an entry; the sticky bit counts. gone is the object the
-	// name stood for.
+	// Remove removes an entry; the sticky bit counts (ErrPerm). gone is the
+	// object the name stood for.
 	Remove(ctx context.Context, c *Cred, dir Object, name string, kind RemoveKind) (gone Object, ch Change, err error)
 
 	// Rename moves an entry and replaces what stands at its new name as
-	// rename(2) does. replaced is set when an object lost that name.
+	// rename(2) does: ErrInval into the source's own subtree, ErrIsDir and
+	// ErrNotDir for a file over a directory and the reverse, nothing at all if
+	// both names stand for one object.
 	Rename(ctx context.Context, c *Cred, from Object, oldName string, to Object, newName string) (Renamed, error)
 
 	// Open opens a regular file; ErrIsDir, ErrSymlink and ErrInval on others.
