@@ -71,6 +71,7 @@ type target struct {
 	fh      []byte // nfs_fh3, aliases the record
 	node    export.Node
 	rights  export.Rights
+	tried   bool // enter was called
 	entered bool // node and rights are set: the caller is admitted
 	wcc     wcc
 }
@@ -93,6 +94,7 @@ func decodeObject(c *call, d *xdr.Decoder) { c.decodeHandle(d, 0) }
 // enter finds target i and the rights the caller has on its export.
 func (c *call) enter(i int) Status {
 	t := &c.target[i]
+	t.tried = true
 	n, err := c.table.Resolve(t.fh)
 	if err != nil {
 		return c.fail(err)

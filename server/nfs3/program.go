@@ -22,12 +22,12 @@ const (
 type Options struct {
 	// MaxRead and MaxWrite are the largest READ and WRITE in bytes (default
 	// 1 MiB), announced as rtmax and wtmax. What a client asks for beyond that
-	// is cut. The record limit of the RPC server must leave room for MaxWrite
-	// and 1 KiB of headers.
+	// is cut. They are at least 4 KiB. The record limit of the RPC server must
+	// leave room for MaxWrite and 1 KiB of headers.
 	MaxRead, MaxWrite uint32
 
 	// MaxDir is the largest reply to READDIR and READDIRPLUS in bytes (default
-	// 128 KiB), announced as dtpref.
+	// 128 KiB, at least 4 KiB), announced as dtpref.
 	MaxDir uint32
 
 	// MaxMounts is how many mounts DUMP remembers (default 1024); the one that
@@ -48,6 +48,8 @@ func (o Options) withDefaults() Options {
 	if o.MaxDir == 0 {
 		o.MaxDir = 128 << 10
 	}
+	const least = 4096
+	o.MaxRead, o.MaxWrite, o.MaxDir = max(o.MaxRead, least), max(o.MaxWrite, least), max(o.MaxDir, least)
 	if o.MaxMounts <= 0 {
 		o.MaxMounts = 1024
 	}

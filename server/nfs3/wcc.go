@@ -43,6 +43,12 @@ func encodePreAttr(e *xdr.Encoder, w *wcc) {
 // attributes too. A caller that the export does not admit sees none.
 func (c *call) encodePostAttr(i int) {
 	t := &c.target[i]
+	if !t.tried {
+		// The call failed before it came to its second handle.
+		err := c.err
+		c.enter(i)
+		c.err = err
+	}
 	if !t.wcc.hasPost && t.entered {
 		if a, err := t.volume().GetAttr(c.ctx, t.rights.Cred, t.node.Object, export.MaskAll); err == nil {
 			t.wcc.setPost(&a)

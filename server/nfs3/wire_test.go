@@ -35,8 +35,6 @@ func (a args3) str(s string) args3 {
 
 func (a args3) fh(fh []byte) args3 { return a.str(string(fh)) }
 
-func (a args3) raw(b ...byte) args3 { return append(a, b...) }
-
 func (a args3) sattr(s export.SetAttr) args3 {
 	u32 := func(bit export.SetMask, v uint32) {
 		if a = a.bool(s.Set&bit != 0); s.Set&bit != 0 {
