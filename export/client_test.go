@@ -103,3 +103,38 @@ func TestRuleByAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestParseGrantAndSquash(t *testing.T) {
+	for _, g := range []Grant{GrantNone, GrantRO, GrantRW} {
+		if got, ok := ParseGrant(g.String()); !ok || got != g {
+			t.Errorf("%v", g)
+		}
+	}
+	for _, q := range []Squash{SquashRoot, SquashAll, SquashNone} {
+		if got, ok := ParseSquash(q.String()); !ok || got != q {
+			t.Errorf("%v", q)
+		}
+	}
+	if _, ok := ParseGrant("rwx"); ok {
+		t.Error("rwx")
+	}
+	if _, ok := ParseSquash(""); ok {
+		t.Error("empty")
+	}
+}
+
+// FuzzParseClient checks that what is accepted is read the same when printed.
+func FuzzParseClient(f *testing.F) {
+	for _, s := range []string{"*", "192.0.2.7/24", "::ffff:192.0.2.7/120", "2001:db8::/32", "*.Example.org.", "a?", "@x", "1.2.3", "fe80::1%0"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := ParseClient(s)
+		if err != nil {
+			return
+		}
+		if again, err := ParseClient(c.String()); err != nil || again != c {
+			t.Errorf("%q is %v, which is %v, %v", s, c, again, err)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 )
 
@@ -17,6 +18,9 @@ const fsidMajor = 0x006361707374616e
 // With major 0 that is minor. [NewTable] sees to it that neither form is zero
 // or there twice.
 func (f FSID) V3() uint64 { return f[0]*0x9e3779b97f4a7c15 + f[1] }
+
+// String returns the id as major:minor, both decimal.
+func (f FSID) String() string { return fmt.Sprintf("%d:%d", f[0], f[1]) }
 
 // Export is one Volume served under one path to some peers. Its exported
 // fields are constant from the moment it is given to [NewTable]; a reload

@@ -15,7 +15,9 @@ import (
 // Of one key there is one question at a time, on a goroutine of its own with a
 // time limit; who asks waits for it or for the end of its own context, and no
 // lock is held. When a known answer is due to be asked for again, the old one
-// is given meanwhile, and for up to maxStale also while the source fails.
+// is given meanwhile, and for up to maxStale also while the source fails. That
+// there is no answer is given on for once more the time it counted, so that who
+// keeps asking waits only the first time.
 type lookups[K comparable, V any] struct {
 	// Constant.
 	ask      func(context.Context, K) (V, error) // ErrNoEnt: there is none
@@ -39,7 +41,7 @@ type lookups[K comparable, V any] struct {
 type answer[V any] struct {
 	value V
 	err   error     // nil, ErrNoEnt or ErrDelay
-	at    time.Time // when value was good
+	at    time.Time // when value was good, or when there was none
 	until time.Time // when to ask again
 }
 
@@ -78,10 +80,10 @@ func (l *lookups[K, V]) get(ctx context.Context, k K) (V, time.Time, error) {
 	}
 	l.mu.Unlock()
 
-	var none V
-	if old != nil && old.err == nil && now.Sub(old.at) < l.ttl+l.maxStale {
-		return old.value, now.Add(l.retry), nil
+	if old != nil && now.Before(l.end(old)) {
+		return old.value, now.Add(l.retry), old.err
 	}
+	var none V
 	if q == nil {
 		return none, now, ErrDelay
 	}
@@ -91,6 +93,14 @@ func (l *lookups[K, V]) get(ctx context.Context, k K) (V, time.Time, error) {
 	case <-ctx.Done():
 		return none, now, StatusOf(ctx.Err())
 	}
+}
+
+// end returns when a is too old to stand in for a new answer.
+func (l *lookups[K, V]) end(a *answer[V]) time.Time {
+	if a.err == nil {
+		return a.at.Add(l.ttl + l.maxStale)
+	}
+	return a.until.Add(a.until.Sub(a.at))
 }
 
 // runQuestion asks the source about k and keeps the answer. old is the answer
@@ -109,7 +119,7 @@ func (l *lookups[K, V]) runQuestion(k K, q *question[V], old *answer[V]) {
 		a.err, a.until = ErrNoEnt, now.Add(l.ttlNone)
 	default:
 		a.err, a.until = ErrDelay, now.Add(l.retry)
-		if old != nil && old.err == nil && now.Sub(old.at) < l.ttl+l.maxStale {
+		if old != nil && old.err == nil && now.Before(l.end(old)) {
 			a.value, a.err, a.at = old.value, nil, old.at
 		}
 	}

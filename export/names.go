@@ -21,7 +21,8 @@ func (t *Table) node(d *pseudoDir) Node { return Node{Export: t.pseudo, Object: 
 
 // Lookup finds name in dir, with rights r on dir's export. Where an export is
 // joined it leads to the export's root. What the peer may not see is not there
-// ([ErrNoEnt]).
+// ([ErrNoEnt]). The rights on another export than dir's are what [Table.Enter]
+// says.
 func (t *Table) Lookup(ctx context.Context, p *Peer, v Version, r Rights, dir Node, name string, mask AttrMask) (Node, Attr, error) {
 	if !dir.IsPseudo() {
 		o, attr, err := dir.Export.Volume.Lookup(ctx, r.Cred, dir.Object, name, mask)

@@ -27,6 +27,16 @@ func (g Grant) String() string {
 	return "none"
 }
 
+// ParseGrant is the inverse of [Grant.String].
+func ParseGrant(s string) (Grant, bool) {
+	for _, g := range []Grant{GrantNone, GrantRO, GrantRW} {
+		if s == g.String() {
+			return g, true
+		}
+	}
+	return 0, false
+}
+
 // Rule is one access rule of an [Export].
 type Rule struct {
 	Client Client

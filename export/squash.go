@@ -30,6 +30,16 @@ func (s Squash) String() string {
 	return "root"
 }
 
+// ParseSquash is the inverse of [Squash.String].
+func ParseSquash(s string) (Squash, bool) {
+	for _, q := range []Squash{SquashRoot, SquashAll, SquashNone} {
+		if s == q.String() {
+			return q, true
+		}
+	}
+	return 0, false
+}
+
 // invalidID is the id that means "none" in the kernel; who sends it is
 // anonymous however little is squashed.
 const invalidID = ^uint32(0)

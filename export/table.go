@@ -95,10 +95,7 @@ func NewTable(ctx context.Context, exports []*Export, options ...Option) (*Table
 	slices.SortStableFunc(t.exports, func(a, b *Export) int { return strings.Compare(a.Path, b.Path) })
 	t.pseudo = &Export{Path: "/", Volume: t.tree, ReadOnly: true}
 
-	if err := t.check(); err != nil {
-		return nil, err
-	}
-	if err := t.join(); err != nil {
+	if err := errors.Join(t.check(), t.join()); err != nil {
 		return nil, err
 	}
 	t.tree.finish(time.Now())
@@ -135,9 +132,9 @@ func (t *Table) check() error {
 		}
 		id := e.FileSystem()
 		if other := cmp.Or(fsids[id], fsids3[id.V3()]); other != nil {
-			fault(e, "file system id %d:%d cannot be told from that of %q", id[0], id[1], other.Path)
+			fault(e, "file system id %v cannot be told from that of %q", id, other.Path)
 		} else if id.V3() == 0 {
-			fault(e, "file system id %d:%d is 0 in NFSv3", id[0], id[1])
+			fault(e, "file system id %v is 0 in NFSv3", id)
 		}
 		fsids[id], fsids3[id.V3()] = e, e
 	}
@@ -176,6 +173,9 @@ func checkPath(p string) error {
 func (t *Table) join() error {
 	var errs []error
 	for _, e := range t.exports {
+		if checkPath(e.Path) != nil {
+			continue
+		}
 		d, err := t.tree.add(e)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("export %q: %w", e.Path, err))
