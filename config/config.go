@@ -99,6 +99,9 @@ type LibCephFS struct {
 	Filesystem string // "": the cluster's default
 	Root       string // directory in it
 	Options    map[string]string
+	// SyncMetadata answers calls on names and attributes only when the MDS has
+	// them in its journal.
+	SyncMetadata bool
 }
 
 // Access is one access rule; the first that matches a client counts.

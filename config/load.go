@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"capstan/export"
 )
 
 // maxFileSize bounds a configuration file; 5000 exports take about 1 MiB.
@@ -182,8 +184,8 @@ func (r *reader) export(n *yaml.Node, key string) Export {
 	}
 
 	m.oneOf("squash", &e.Squash, "root", "all", "none")
-	m.uint32("anon_uid", &e.AnonUID, 0, math.MaxUint32-1)
-	m.uint32("anon_gid", &e.AnonGID, 0, math.MaxUint32-1)
+	m.uint32("anon_uid", &e.AnonUID, 1, math.MaxUint32-1)
+	m.uint32("anon_gid", &e.AnonGID, 1, math.MaxUint32-1)
 	m.boolean("manage_gids", &e.ManageGIDs)
 	if m.has("versions") {
 		e.Versions = nil
@@ -226,6 +228,7 @@ func (r *reader) libcephfs(n *yaml.Node, key string, v *LibCephFS) {
 	m.absolute("keyring", &v.Keyring)
 	m.str("filesystem", &v.Filesystem)
 	m.absolute("root", &v.Root)
+	m.boolean("sync_metadata", &v.SyncMetadata)
 	o := r.mapping(m.get("options"), m.sub("options"))
 	for name := range o.vals {
 		var s string
@@ -243,7 +246,7 @@ func (r *reader) access(n *yaml.Node, key string) Access {
 	a := Access{Access: "rw"}
 	m := r.mapping(n, key)
 	m.texts("clients", func(n *yaml.Node, key, text string) {
-		if err := checkClient(text); err != nil {
+		if _, err := export.ParseClient(text); err != nil {
 			r.fail(n, key, "%v", err)
 		}
 		a.Clients = append(a.Clients, text)

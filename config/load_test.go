@@ -107,7 +107,7 @@ exports:
 		`c.yaml:9: limits.calls: given twice, first on line 8`,
 		`c.yaml:11: exports[0].path: want a path that starts with /`,
 		`c.yaml:13: exports[0].engine: want one of memory, local, libcephfs, got "nfs"`,
-		`c.yaml:14: exports[0].access[0].clients[0]: "10.0.0.0/99" is not a CIDR block`,
+		`c.yaml:14: exports[0].access[0].clients[0]: client "10.0.0.0/99"`,
 		`c.yaml:15: exports[1].access: missing`,
 		`c.yaml:16: exports[1].id: 1 is the id of exports[0] too`,
 		`c.yaml:18: exports[1].local: settings of an engine`,

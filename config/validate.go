@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net/netip"
 	"path"
 	"strings"
 
@@ -93,27 +92,4 @@ func checkExportPath(p string) string {
 		}
 	}
 	return ""
-}
-
-// checkClient says what is wrong with a client of an access rule.
-func checkClient(s string) error {
-	switch {
-	case s == "":
-		return fmt.Errorf("want an address, a CIDR block, a host name or \"*\", got nothing")
-	case strings.Contains(s, "/"):
-		if _, err := netip.ParsePrefix(s); err != nil {
-			return fmt.Errorf("%q is not a CIDR block such as 10.0.0.0/8 or fd00::/8", s)
-		}
-	case strings.Contains(s, ":"):
-		if _, err := netip.ParseAddr(s); err != nil {
-			return fmt.Errorf("%q is not an address", s)
-		}
-	case strings.Trim(s, "0123456789.") == "":
-		if _, err := netip.ParseAddr(s); err != nil {
-			return fmt.Errorf("%q is not an address", s)
-		}
-	case strings.ContainsAny(s, " \t\n@"):
-		return fmt.Errorf("%q is not a host name", s)
-	}
-	return nil
 }

@@ -1,0 +1,11 @@
+package main
+
+import "golang.org/x/sys/unix"
+
+func monotonicMicros() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0
+	}
+	return ts.Nano() / 1000
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"capstan/config"
+	"capstan/server"
+)
+
+func serveCommand() *cobra.Command {
+	var file, listen string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "serve exports until SIGTERM",
+		Long: "serve reads a configuration file and serves its exports. Without a file it serves an\n" +
+			"in-memory scratch export on loopback. SIGHUP takes over changed exports, SIGTERM stops in order.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c := config.Scratch()
+			if file != "" {
+				var err error
+				if c, err = config.Load(file); err != nil {
+					return err
+				}
+			}
+			if listen != "" {
+				c.Server.Listen = []string{listen}
+			}
+			return serve(cmd.Context(), c)
+		},
+	}
+	cmd.Flags().StringVarP(&file, "config", "c", "", "configuration `file`")
+	cmd.Flags().StringVarP(&listen, "listen", "l", "", "`address` to listen on instead of the configured ones")
+	return cmd
+}
+
+// serve runs the server until a signal ends it.
+func serve(ctx context.Context, c *config.Config) error {
+	log := newLogger(c.Log)
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+
+	o, err := c.Options()
+	if err != nil {
+		return err
+	}
+	o.Logger, o.Version = log, version
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := start(ctx, cancel, signals, o)
+	if err != nil {
+		return err
+	}
+	tell(log, "READY=1")
+	stopWatchdog := watchdog(log, s)
+	defer stopWatchdog()
+
+	for {
+		select {
+		case sig := <-signals:
+			if sig == syscall.SIGHUP {
+				reload(ctx, log, s, c.File)
+				continue
+			}
+			log.Info("stopping", "signal", sig.String())
+			tell(log, "STOPPING=1")
+			return stop(log, s, signals, c.Server.ShutdownTimeout)
+		case err := <-s.Failed():
+			_ = stop(log, s, signals, c.Server.ShutdownTimeout)
+			return err
+		}
+	}
+}
+
+// start starts the server; a signal other than SIGHUP during that, which may
+// wait for a cluster, gives up.
+func start(ctx context.Context, cancel func(), signals <-chan os.Signal, o server.Options) (*server.Server, error) {
+	type result struct {
+		s   *server.Server
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		s, err := server.Start(ctx, o)
+		done <- result{s, err}
+	}()
+	for {
+		select {
+		case r := <-done:
+			return r.s, r.err
+		case sig := <-signals:
+			if sig == syscall.SIGHUP {
+				continue
+			}
+			cancel()
+			r := <-done
+			if r.err == nil {
+				r.err = stop(slog.New(slog.DiscardHandler), r.s, signals, time.Second)
+			}
+			return nil, fmt.Errorf("%s during start: %w", sig, r.err)
+		}
+	}
+}
+
+// stop shuts the server down in order; a second signal makes it hurry.
+func stop(log *slog.Logger, s *server.Server, signals <-chan os.Signal, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	finished := make(chan struct{})
+	defer close(finished)
+	go func() {
+		select {
+		case <-signals:
+			log.Warn("second signal: not waiting for running calls")
+			cancel()
+		case <-finished:
+		}
+	}()
+	if err := s.Shutdown(ctx); err != nil {
+		return fmt.Errorf("shutdown: %w", err)
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// reload reads the file again and takes over its exports; a bad file is
+// refused whole.
+func reload(ctx context.Context, log *slog.Logger, s *server.Server, file string) {
+	if file == "" {
+		log.Warn("nothing to reload: serving without a configuration file")
+		return
+	}
+	tell(log, reloading())
+	defer tell(log, "READY=1")
+	c, err := config.Load(file)
+	if err == nil {
+		var mounts []server.Mount
+		if mounts, err = c.Mounts(); err == nil {
+			err = s.Reload(ctx, mounts)
+		}
+	}
+	if err != nil {
+		if problems, ok := err.(config.Problems); ok {
+			for _, p := range problems {
+				log.Error("configuration", "file", p.File, "line", p.Line, "key", p.Key, "problem", p.What)
+			}
+		}
+		log.Error("reload refused; the exports stay as they were", "err", err)
+	}
+}
+
+func tell(log *slog.Logger, state string) {
+	if err := notify(state); err != nil {
+		log.Warn("systemd", "err", err)
+	}
+}
+
+// watchdog tells systemd that the server lives, as long as it does.
+func watchdog(log *slog.Logger, s *server.Server) (stop func()) {
+	every := watchdogInterval()
+	if every == 0 {
+		return func() {}
+	}
+	done := make(chan struct{})
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+				if err := s.Healthy(); err != nil {
+					log.Error("not healthy; the watchdog is not told", "err", err)
+					continue
+				}
+				tell(log, "WATCHDOG=1")
+			}
+		}
+	}()
+	return func() { close(done); <-exited }
+}
+
+func newLogger(l config.Log) *slog.Logger {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	o := &slog.HandlerOptions{Level: levels[l.Level]}
+	if l.Format == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, o))
+}

@@ -1,0 +1,199 @@
+package config
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"capstan/cephfs/libcephfs"
+	"capstan/export"
+	"capstan/export/billyfs"
+	"capstan/export/billyfs/localfs"
+	"capstan/export/memory"
+	"capstan/server"
+	"capstan/server/nfs4/state"
+	"capstan/server/rpc"
+)
+
+// recordOverhead is what a call may have besides its data: headers, and the
+// other operations of a COMPOUND.
+const recordOverhead = 64 << 10
+
+// Options returns what the server is started with. Logger and Version are left
+// to the caller.
+func (c *Config) Options() (server.Options, error) {
+	mounts, err := c.Mounts()
+	if err != nil {
+		return server.Options{}, err
+	}
+	record := c.NFS.MaxIO + recordOverhead
+	o := server.Options{
+		Listen:  c.Server.Listen,
+		Metrics: c.Server.Metrics,
+		Control: c.Server.Control,
+		Rpcbind: c.Server.Rpcbind,
+		RPC: rpc.Options{
+			MaxRecord:          int(record),
+			MaxConns:           c.Limits.Connections,
+			MaxConnsPerHost:    c.Limits.ConnectionsPerHost,
+			MaxInFlightPerConn: c.Limits.CallsPerConnection,
+			MaxInFlight:        c.Limits.Calls,
+			MaxInFlightBytes:   c.Limits.Memory / 2,
+			MaxReplyBytes:      c.Limits.Memory / 2,
+			IdleTimeout:        c.Limits.IdleTimeout,
+			RecordTimeout:      c.Limits.RecordTimeout,
+			WriteTimeout:       c.Limits.WriteTimeout,
+		},
+		Lease: c.NFS.Lease,
+		State: state.Limits{
+			MaxClients:  c.Limits.Clients,
+			MaxSessions: c.Limits.SessionsPerClient,
+			MaxSlots:    uint32(c.Limits.Slots),
+			MaxRequest:  uint32(record),
+			MaxResponse: uint32(record),
+		},
+		MaxIO: uint32(c.NFS.MaxIO),
+		Owner: c.NFS.ServerOwner,
+		Identity: export.IdentityOptions{
+			Domain:  c.NFS.Domain,
+			TTL:     c.NFS.IdentityTTL,
+			Timeout: c.NFS.IdentityWait,
+		},
+		OpenFiles: c.Limits.OpenFiles,
+		OpenIdle:  c.Limits.OpenIdle,
+		Mounts:    mounts,
+	}
+	if c.Server.StateDir != "" {
+		o.HandleKeys = filepath.Join(c.Server.StateDir, "handle.keys")
+	}
+	return o, nil
+}
+
+// Mounts returns the exports with their engines, which a reload takes alone.
+func (c *Config) Mounts() ([]server.Mount, error) {
+	mounts := make([]server.Mount, 0, len(c.Exports))
+	for i := range c.Exports {
+		m, err := c.mount(&c.Exports[i])
+		if err != nil {
+			return nil, fmt.Errorf("export %s: %w", c.Exports[i].Path, err)
+		}
+		mounts = append(mounts, m)
+	}
+	return mounts, nil
+}
+
+var (
+	grants   = map[string]export.Grant{"rw": export.GrantRW, "ro": export.GrantRO, "none": export.GrantNone}
+	squashes = map[string]export.Squash{"": export.SquashDefault, "root": export.SquashRoot, "all": export.SquashAll, "none": export.SquashNone}
+)
+
+func (c *Config) mount(e *Export) (server.Mount, error) {
+	x := &export.Export{
+		ID:         e.ID,
+		Path:       e.Path,
+		ReadOnly:   e.ReadOnly,
+		Squash:     squashes[e.Squash],
+		AnonUID:    e.AnonUID,
+		AnonGID:    e.AnonGID,
+		ManageGIDs: e.ManageGIDs,
+	}
+	if e.FSID != 0 {
+		x.FSID = export.FSID{0, e.FSID}
+	}
+	var versions []export.Version
+	for _, s := range e.Versions {
+		v, ok := export.ParseVersion(s)
+		if !ok {
+			return server.Mount{}, fmt.Errorf("NFS version %q", s)
+		}
+		versions = append(versions, v)
+	}
+	x.Versions = export.Versions(versions...)
+	for _, a := range e.Access {
+		for _, s := range a.Clients {
+			client, err := export.ParseClient(s)
+			if err != nil {
+				return server.Mount{}, err
+			}
+			x.Rules = append(x.Rules, export.Rule{Client: client, Grant: grants[a.Access], Squash: squashes[a.Squash]})
+		}
+	}
+	engine, err := c.engine(e)
+	return server.Mount{Export: x, Engine: engine}, err
+}
+
+// instance names the mount of an export among those of one Ceph cluster, so
+// that the next start finds what a killed one left: by host, state directory
+// and export.
+func (c *Config) instance(id uint32) string {
+	host, err := os.Hostname()
+	if err != nil || c.Server.StateDir == "" {
+		return "" // nothing tells it from others
+	}
+	return fmt.Sprintf("capstan:%s:%s:%d", host, c.Server.StateDir, id)
+}
+
+// warn logs what an engine says while it opens.
+func warn(msg string, err error) { slog.Warn(msg, "err", err) }
+
+// engine describes how the Volume of e is opened. Its key holds everything
+// that went into it, and the export's id, since a handle table is one export's.
+func (c *Config) engine(e *Export) (server.Engine, error) {
+	var (
+		settings any
+		open     func(context.Context) (export.Volume, error)
+	)
+	// table is where a path-based engine keeps its handles: one file for each
+	// export and file system, so that pointing an export at another one and
+	// back loses nothing.
+	table := func(filesystem ...string) string {
+		if c.Server.StateDir == "" {
+			return ""
+		}
+		sum := sha256.Sum256([]byte(strings.Join(filesystem, "\x00")))
+		return filepath.Join(c.Server.StateDir, fmt.Sprintf("handles-%d-%x.db", e.ID, sum[:4]))
+	}
+	switch e.Engine {
+	case "memory":
+		o := e.Memory
+		settings = o
+		open = func(context.Context) (export.Volume, error) {
+			return memory.New(memory.Options{MaxBytes: uint64(o.Size), MaxFiles: uint64(o.Files)})
+		}
+	case "local":
+		o := e.Local
+		settings = o
+		open = func(ctx context.Context) (export.Volume, error) {
+			fs, err := localfs.Open(o.Root)
+			if err != nil {
+				return nil, err
+			}
+			return billyfs.NewVolume(fs, billyfs.Options{Table: table(e.Engine, o.Root)})
+		}
+	case "libcephfs":
+		o := e.LibCephFS
+		settings = o
+		open = func(ctx context.Context) (export.Volume, error) {
+			fs, err := libcephfs.Mount(libcephfs.Options{
+				Conf: o.Conf, Client: o.Name, Keyring: o.Keyring, Filesystem: o.Filesystem, Root: o.Root,
+				Settings: o.Options, SyncMetadata: o.SyncMetadata, Instance: c.instance(e.ID), Warn: warn,
+			})
+			if err != nil {
+				return nil, err
+			}
+			return billyfs.NewVolume(fs, billyfs.Options{Table: table(e.Engine, o.Conf, o.Filesystem, o.Root)})
+		}
+	default:
+		return server.Engine{}, fmt.Errorf("engine %q", e.Engine)
+	}
+	key, err := json.Marshal([]any{e.ID, e.Engine, settings, c.Server.StateDir})
+	if err != nil {
+		return server.Engine{}, err
+	}
+	return server.Engine{Name: e.Engine, Key: string(key), Open: open}, nil
+}

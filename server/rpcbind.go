@@ -1,0 +1,5 @@
+package server
+
+import "context"
+
+func (s *Server) register(ctx context.Context) {}
