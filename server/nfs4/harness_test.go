@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/netip"
 	"testing"
 
 	bb "github.com/buildbarn/go-xdr/pkg/protocols/nfsv4"
@@ -16,6 +15,8 @@ import (
 	"capstan/server/rpc"
 	"capstan/server/xdr"
 )
+
+type stateOptions = state.Options
 
 // site is a server on memory volumes, called without a network.
 type site struct {
@@ -480,5 +481,3 @@ func eachMinor(t *testing.T, f func(t *testing.T, c *client, dir string)) {
 		})
 	}
 }
-
-var _ = netip.Addr{}
