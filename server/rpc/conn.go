@@ -332,32 +332,33 @@ func (c *Conn) drain() {
 // the server.
 func (c *Conn) reserve(n int) (charger, error) {
 	s := c.srv
+	stop := c.ctx.Done()
 	if !c.replies.free() || !s.replies.free() {
-		c.held.Store(true)
-		ok := c.replies.wait(c.ctx.Done()) && s.replies.wait(c.ctx.Done())
-		c.held.Store(false)
-		if !ok {
+		if !c.hold(func() bool { return c.replies.wait(stop) && s.replies.wait(stop) }) {
 			return nil, c.Err()
 		}
 	}
 	if !s.calls.tryAcquire(1) {
-		c.held.Store(true)
-		ok := s.calls.acquire(1, c.ctx.Done())
-		c.held.Store(false)
-		if !ok {
+		if !c.hold(func() bool { return s.calls.acquire(1, stop) }) {
 			return nil, c.Err()
 		}
 	}
 	c.reserved = true
 	if !s.records.tryAcquire(int64(n)) {
-		c.held.Store(true)
-		ok := s.records.acquire(int64(n), c.ctx.Done())
-		c.held.Store(false)
-		if !ok {
+		if !c.hold(func() bool { return s.records.acquire(int64(n), stop) }) {
 			return nil, c.Err()
 		}
 	}
 	return &s.records, nil
+}
+
+// hold waits for a budget. The time is the server's, not the peer's.
+func (c *Conn) hold(wait func() bool) bool {
+	c.held.Store(true)
+	ok := wait()
+	c.arriving(true)
+	c.held.Store(false)
+	return ok
 }
 
 func (c *Conn) arriving(now bool) {

@@ -38,8 +38,8 @@ type recordReader struct {
 	// reserve is called before memory for a record of up to n bytes is taken; it
 	// may wait. An error ends the stream. What it reserved is settled in arrived.
 	reserve func(n int) (charger, error)
-	// arriving is called with true when the first byte of a record is here, with
-	// false while the reader waits for reserve and when the record is complete.
+	// arriving is called with true when the first byte of a record is here, and
+	// with false when the record is complete.
 	arriving func(bool)
 
 	stage []byte
@@ -71,7 +71,7 @@ func (rr *recordReader) next() (*Buffer, error) {
 	if !last {
 		return rr.assemble(size)
 	}
-	owner, err := rr.claim(size)
+	owner, err := rr.reserve(size)
 	if err != nil {
 		return nil, err
 	}
@@ -87,20 +87,12 @@ func (rr *recordReader) next() (*Buffer, error) {
 // ahead reports whether a part of the next record at least is here.
 func (rr *recordReader) ahead() bool { return rr.r < rr.w }
 
-// claim reserves n bytes; the record does not count as arriving meanwhile.
-func (rr *recordReader) claim(n int) (charger, error) {
-	rr.arriving(false)
-	owner, err := rr.reserve(n)
-	rr.arriving(true)
-	return owner, err
-}
-
 // assemble reads a record of several fragments, the first of which has size
 // bytes. How long it gets is not known: the limit is reserved for it at once,
 // since to ask for more and more while keeping a part could block all records
 // together, but its buffer grows only as it arrives.
 func (rr *recordReader) assemble(size int) (*Buffer, error) {
-	owner, err := rr.claim(rr.limit)
+	owner, err := rr.reserve(rr.limit)
 	if err != nil {
 		return nil, err
 	}

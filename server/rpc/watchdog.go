@@ -61,11 +61,12 @@ func (s *Server) lateConns(late []lateConn, tick time.Duration) []lateConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		waits := c.arrivingSince.Load() == 0 && !c.held.Load() // for the peer
+		held, arriving := c.held.Load(), c.arrivingSince.Load()
+		waits := !held && arriving == 0 // for the peer to begin a record
 		switch {
 		case over(c.send.since.Load(), write):
 			late = append(late, lateConn{c, ErrWriteTimeout})
-		case over(c.arrivingSince.Load(), record):
+		case !held && over(arriving, record):
 			late = append(late, lateConn{c, ErrRecordTimeout})
 		case waits && !c.greeted.Load() && over(c.idleSince.Load(), s.opt.RecordTimeout):
 			late = append(late, lateConn{c, ErrIdle})
