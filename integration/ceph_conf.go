@@ -116,7 +116,9 @@ func (c *Cluster) writeConf() error {
 		"mon tick interval":      "1",
 		"mds beacon interval":    "1",
 		"mgr stats period":       "1",
-		"mgr initial modules":    "",
+		// For a minute after an election monitors would not miss an MDS.
+		"mds beacon mon down grace": "2",
+		"mgr initial modules":       "",
 	}
 	for k, v := range c.opts.Config {
 		global[strings.ReplaceAll(k, "_", " ")] = v

@@ -40,6 +40,12 @@ const (
 	NeedLibNFS  Need = "libnfs"      // nfs-ls, nfs-cat, nfs-cp
 )
 
+// needProgram is the prefix of a Need for one program.
+const needProgram = "program "
+
+// NeedProgram is the need for a program in PATH.
+func NeedProgram(name string) Need { return Need(needProgram + name) }
+
 var needPrograms = map[Need][]string{
 	NeedCeph:    {"ceph", "ceph-mon", "ceph-mgr", "ceph-osd", "ceph-mds", "monmaptool"},
 	NeedGuest:   {"linux.uml", "ip", "mkfs.ext4", "mount.nfs", "modprobe"},
@@ -52,6 +58,11 @@ func Missing(needs ...Need) error {
 	var errs []error
 	root := false
 	for _, n := range needs {
+		if p, ok := strings.CutPrefix(string(n), needProgram); ok {
+			if _, err := exec.LookPath(p); err != nil {
+				errs = append(errs, fmt.Errorf("%s is not installed", n))
+			}
+		}
 		switch n {
 		case NeedRoot, NeedGuest, NeedGanesha:
 			root = true
