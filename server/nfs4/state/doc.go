@@ -19,6 +19,14 @@
 // sessions and all its state go in one step, and its next SEQUENCE answers
 // NFS4ERR_BADSESSION. That step and a SEQUENCE which renews the lease meet at
 // one atomic word ([gate]), so one of them wins and nothing is half alive.
+// SEQUENCE therefore never reports SEQ4_STATUS_EXPIRED_*: a client that still
+// has a session has its state. The one exception is an export that goes away
+// ([Store.KeepExports]): its stateids remain as revoked ones, and
+// SEQ4_STATUS_ADMIN_STATE_REVOKED says so.
+//
+// A client can be discarded once its lease is over and none of its requests
+// runs. While one runs, however slowly, the client is there, and what
+// conflicts with it is refused.
 //
 // # Goroutines
 //
@@ -27,11 +35,18 @@
 // runTeardown, one per client that died while it held files: gives locks back
 // and closes files, waited for by [Store.Close].
 //
+// # What comes later
+//
+// Grace and reclaim begin at [Client.CanOpen], which knows of no earlier state
+// and so refuses every reclaim. Minor version 0 adds sequence numbers to the
+// owners of open.go and lockowner.go, and confirmation by SETCLIENTID_CONFIRM
+// beside that by CREATE_SESSION.
+//
 // # Lock order
 //
 //	Store.mu  ->  Client.mu  ->  fileShard.mu
 //	Store.mu  ->  Session.mu  ->  Conn.mu
-//	numberTable.mu, sessionShard.mu: innermost, nothing is taken below them
+//	numberTable.mu, sessionShard.mu, Store.jobsMu: nothing is taken below them
 //
 // Nothing is called on a Volume or a File while any of them is held: what has
 // to be closed or unlocked is collected under the lock and done behind it.

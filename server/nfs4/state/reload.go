@@ -11,6 +11,9 @@ import (
 // NFS4ERR_ADMIN_REVOKED until the client frees them, of which SEQUENCE reminds
 // it (SEQ4_STATUS_ADMIN_STATE_REVOKED). An OPEN that has reserved but not
 // committed answers NFS4ERR_STALE. keep is called with locks held.
+//
+// Call it when no request works with the old exports any more: one that still
+// does could open a file behind it.
 func (s *Store) KeepExports(ctx context.Context, keep func(id uint32) bool) {
 	// First the files, so that no open is committed behind the walk over
 	// clients.
