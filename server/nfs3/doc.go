@@ -32,8 +32,12 @@
 //     ACCES for REMOVE.
 //   - JUKEBOX stands for every condition that passes by itself.
 //
+// A call that is sent again after its connection broke is answered from a
+// bounded cache of replies, if running it twice could answer differently.
+//
 // # Goroutines and locks
 //
 // There is no goroutine here: calls run on those of package rpc. The list of
-// mounts has the only lock, which is held for nothing else.
+// mounts and the cache of replies have a lock each, under which nothing is
+// called and no other lock is taken.
 package nfs3

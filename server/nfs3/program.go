@@ -34,6 +34,10 @@ type Options struct {
 	// was made longest ago is forgotten first.
 	MaxMounts int
 
+	// MaxReplays is how many replies are kept for calls that are sent again
+	// (default 2048, of some 300 bytes each), the oldest making room.
+	MaxReplays int
+
 	// Logger gets mounts, refusals and faults, nil for none.
 	Logger *slog.Logger
 }
@@ -53,6 +57,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxMounts <= 0 {
 		o.MaxMounts = 1024
 	}
+	if o.MaxReplays <= 0 {
+		o.MaxReplays = 2048
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -60,20 +67,24 @@ func (o Options) withDefaults() Options {
 }
 
 // Server serves NFSv3 and its MOUNT protocol. It keeps no state of clients
-// but the list that DUMP shows.
+// but the list that DUMP shows and the replies that may be asked for again.
 type Server struct {
 	exports *export.Exports   // constant
 	files   *export.OpenFiles // constant
 	options Options           // constant
 	log     *slog.Logger      // constant
 	mounts  *mountList        // locks itself
+	replays *replayCache      // locks itself
 	calls   sync.Pool         // of *call
 }
 
 // New returns a server of exports that does its I/O through files.
 func New(exports *export.Exports, files *export.OpenFiles, o Options) *Server {
 	o = o.withDefaults()
-	s := &Server{exports: exports, files: files, options: o, log: o.Logger, mounts: newMountList(o.MaxMounts)}
+	s := &Server{
+		exports: exports, files: files, options: o, log: o.Logger,
+		mounts: newMountList(o.MaxMounts), replays: newReplayCache(o.MaxReplays),
+	}
 	s.calls.New = func() any { return &call{server: s} }
 	return s
 }
@@ -90,20 +101,45 @@ func (nfsProgram) Number() uint32 { return Program }
 
 func (nfsProgram) Versions() (low, high uint32) { return wireVersion, wireVersion }
 
-// Serve runs one call by its row of the procedure table.
+// Serve runs one call, or answers it from the replay cache.
 func (p nfsProgram) Serve(ctx context.Context, rc *rpc.Call, reply *xdr.Encoder) rpc.AcceptStat {
 	if rc.Procedure >= uint32(len(procedures)) {
 		return rpc.ProcUnavail
 	}
 	proc := &procedures[rc.Procedure]
+	if !proc.once || rc.Conn == nil {
+		stat, _ := p.run(ctx, proc, rc, reply)
+		return stat
+	}
+	k := p.replays.key(rc)
+	old, entry := p.replays.begin(ctx, k)
+	if entry == nil {
+		if old == nil {
+			return rpc.SystemErr // the connection is gone
+		}
+		reply.Append(old)
+		return rpc.Success
+	}
+	var keep []byte
+	defer func() { p.replays.finish(k, entry, keep) }()
+	mark := reply.Mark()
+	stat, st := p.run(ctx, proc, rc, reply)
+	if stat == rpc.Success && st != ErrJukebox {
+		keep = reply.AppendSince(nil, mark)
+	}
+	return stat
+}
+
+// run runs one call by its row of the procedure table.
+func (p nfsProgram) run(ctx context.Context, proc *procedure, rc *rpc.Call, reply *xdr.Encoder) (rpc.AcceptStat, Status) {
 	c := p.newCall(ctx, rc, reply)
 	defer c.free()
 	proc.decode(c, &rc.Args)
 	if rc.Args.Finish() != nil {
-		return rpc.GarbageArgs
+		return rpc.GarbageArgs, OK
 	}
 	if proc.run == nil {
-		return rpc.Success
+		return rpc.Success, OK
 	}
 	at := reply.Reserve32()
 	body := reply.Mark()
@@ -116,7 +152,7 @@ func (p nfsProgram) Serve(ctx context.Context, rc *rpc.Call, reply *xdr.Encoder)
 		c.logFault(proc.name, st)
 	}
 	reply.Patch32(at, uint32(st))
-	return rpc.Success
+	return rpc.Success, st
 }
 
 // newCall takes a call from the pool and fills in who asks.
