@@ -39,7 +39,7 @@ func ParseClient(s string) (Client, error) {
 		return Client{kind: clientNet, prefix: prefix}, nil
 	}
 	host := strings.TrimSuffix(strings.ToLower(s), ".")
-	if host == "" || len(host) > 253 {
+	if host == "*" || len(host) > 253 || strings.Contains("."+host+".", "..") {
 		return Client{}, fmt.Errorf("client %q: want an address, a network, a host name or *", s)
 	}
 	for _, r := range host {

@@ -8,7 +8,8 @@
 // [Object], never by path, so that a rename or another hard link changes no
 // handle. Every call carries a context and the credential of its caller, and
 // permission is checked in that call, by the Volume, with the functions of
-// this package ([Permits] and its siblings) that all Volumes share.
+// this package ([Permits], [CheckSetAttr], [CheckRemove] and their siblings)
+// that all Volumes share.
 //
 // # What a Volume promises
 //
@@ -23,7 +24,43 @@
 //   - All methods may be called from several goroutines at once. A context
 //     that ends makes a call return early where the filesystem can.
 //
+// # What is exported
+//
+// An [Export] is a Volume at a path for some peers. A [Table] joins the exports
+// under one pseudo tree, which is an export of its own with the ID 0; it makes
+// handles and reads them, crosses from the pseudo tree into the exports and
+// back, shows every peer what it may see, and turns what a peer says about
+// itself into the credential for a Volume. It never changes: [Exports] holds
+// the one in force, and a reload swaps in another.
+//
+// A call goes like this:
+//
+//	h := exports.Hold()
+//	defer h.Release()
+//	n, err := h.Table.Resolve(fh)                          // the object, on its export
+//	r, err := h.Table.Enter(ctx, peer, n.Export, version)  // what the caller may do there
+//	if r.ReadOnly { ... }
+//	a, err := n.Export.Volume.GetAttr(ctx, r.Cred, n.Object, mask)
+//	m, a, err := h.Table.Lookup(ctx, peer, version, r, n, name, mask) // maybe on another export
+//	fh = h.Table.AppendHandle(fh[:0], m)
+//
+// A reload makes the next table with [After], swaps it in, waits until the old
+// one is idle, and then closes the Volumes that are served no more, after
+// [OpenFiles.ForgetVolume]:
+//
+//	old := exports.Swap(next)
+//	err := old.WaitIdle(ctx)
+//
+// # Goroutines
+//
+// None runs for long. Questions to name servers and user databases are asked
+// on a goroutine each, with a time limit, which [Hosts.Close] and
+// [Identity.Close] wait for. [NewTable] asks Volumes for their roots in
+// parallel and waits for them. A timer of [OpenFiles] closes idle files;
+// [OpenFiles.Close] waits for it.
+//
 // # Lock order
 //
-// This package holds none of its locks while it calls into a Volume.
+// Every lock of this package is taken alone, and none is held during a call
+// into a Volume, a File, or a source outside of the process.
 package export

@@ -39,6 +39,8 @@ var errnoStatus = map[syscall.Errno]Status{
 	syscall.ENOMEM:       ErrDelay,
 	syscall.EMFILE:       ErrDelay,
 	syscall.ENFILE:       ErrDelay,
+	syscall.ENOBUFS:      ErrDelay,
+	syscall.ENOLCK:       ErrDelay,
 	syscall.ELOOP:        ErrSymlink,
 	syscall.EILSEQ:       ErrBadName,
 	syscall.ETXTBSY:      ErrFileOpen,

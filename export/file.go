@@ -42,8 +42,7 @@ type File interface {
 
 	// WriteAt writes p at off, all of it unless an error is returned with
 	// n < len(p), and makes it at least as safe as stable says. It returns how
-	// safe it is. c is who writes: the set-id bits are cleared for one
-	// without privilege. p is not kept.
+	// safe it is. c is who writes, for [ModeAfterWrite]. p is not kept.
 	WriteAt(ctx context.Context, c *Cred, p []byte, off uint64, stable Stability) (n int, committed Stability, err error)
 
 	// Commit makes what was written in [off, off+count) stable, count 0 meaning

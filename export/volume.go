@@ -149,7 +149,7 @@ type Volume interface {
 	GetAttr(ctx context.Context, c *Cred, o Object, mask AttrMask) (Attr, error)
 
 	// SetAttr applies s to o, all of it or nothing, by the rules of
-	// [CheckSetAttr]. via is an open file of o the caller may write through
+	// [CheckSetAttr] and [ModeAfterSet]. via is an open file of o the caller may write through
 	// whatever the mode says, or nil.
 	SetAttr(ctx context.Context, c *Cred, o Object, via File, s *SetAttr) (Change, error)
 
@@ -176,8 +176,9 @@ type Volume interface {
 	ReadDir(ctx context.Context, c *Cred, dir Object, cookie uint64, mask AttrMask, emit func(*Dirent) bool) (eof bool, err error)
 
 	// Create makes a regular file, or takes an existing one as args say. The
-	// new file belongs to c; its group is dir's if dir is set-group-id. Attr
-	// is applied by the superuser's rules where c could set it on its own file.
+	// new file belongs to c, with group and mode as [Inherit] says; c needs
+	// what [CheckAdd] asks. Attr is applied by the superuser's rules where c
+	// could set it on its own file. The same goes for Mkdir, Symlink and Mknod.
 	// Without a mode in Attr the object is its owner's alone: 0600, a directory
 	// 0700. An existing object that is not a regular file gets the statuses of
 	// Open from CreateUnchecked, ErrExist from the others; so do the other
@@ -208,8 +209,8 @@ type Volume interface {
 	// StatFS returns the space as seen from o.
 	StatFS(ctx context.Context, o Object) (StatFS, error)
 
-	// The extended attributes of RFC 8276: names without the "user." prefix.
-	// ErrNotSupp if Features.Xattrs is false.
+	// The extended attributes of RFC 8276: names without the "user." prefix,
+	// by the rules of [CheckXattr]. ErrNotSupp if Features.Xattrs is false.
 	GetXattr(ctx context.Context, c *Cred, o Object, name string) ([]byte, error)
 	SetXattr(ctx context.Context, c *Cred, o Object, name string, value []byte, mode XattrMode) (Change, error)
 	// ListXattr returns all names, sorted.
