@@ -50,5 +50,6 @@
 //
 // Nothing is called on a Volume or a File while any of them is held: what has
 // to be closed or unlocked is collected under the lock and done behind it.
-// SEQUENCE and Finish take the lock of their session and nothing else.
+// SEQUENCE and Finish take the lock of their session and no other, but to log
+// that a client returned whose lease had expired.
 package state
