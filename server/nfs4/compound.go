@@ -186,7 +186,11 @@ func (c *compound) runAll() (st nfsv4.Status, ran int) {
 		}
 		c.e.Uint32(uint32(o.op))
 		at := c.e.Reserve32()
-		st = o.permit(c.runOne(o))
+		if st = c.refuse(o); st == nfsv4.OK {
+			st = o.exec(o, c)
+		} else if o.refuse != nil {
+			o.refuse(st, c.e)
+		}
 		c.e.Patch32(at, uint32(st))
 		if st != nfsv4.OK || c.slot.Replay != nil {
 			return st, c.index + 1
@@ -195,8 +199,8 @@ func (c *compound) runAll() (st nfsv4.Status, ran int) {
 	return nfsv4.OK, c.index
 }
 
-// runOne runs one operation, unless the rules of the session are against it.
-func (c *compound) runOne(o *operation) nfsv4.Status {
+// refuse says why an operation is not to be run, or OK.
+func (c *compound) refuse(o *operation) nfsv4.Status {
 	switch {
 	case !c.d.OK():
 		return nfsv4.ErrBadXDR
@@ -208,10 +212,7 @@ func (c *compound) runOne(o *operation) nfsv4.Status {
 	if st := c.position(o); st != nfsv4.OK {
 		return st
 	}
-	if c.verdict != nfsv4.OK {
-		return c.verdict
-	}
-	return o.exec(o, c)
+	return c.verdict
 }
 
 // position checks that o may stand where it does (RFC 8881 section 2.10.1,

@@ -182,12 +182,12 @@ func (r *reply) end() {
 }
 
 func (r *reply) stateID() nfsv4.StateID { return nfsv4.DecodeStateID(&r.Decoder) }
-func (r *reply) bitmap() nfsv4.Bitmap   { b, _ := nfsv4.DecodeBitmap(&r.Decoder); return b }
+func (r *reply) mask() nfsv4.Bitmap     { b, _ := nfsv4.DecodeBitmap(&r.Decoder); return b }
 func (r *reply) skip(bytes int) *reply  { r.Fixed("skipped", bytes); return r }
 
 // fattr reads a fattr4 and returns a decoder of the values.
 func (r *reply) fattr() (nfsv4.Bitmap, *xdr.Decoder) {
-	mask := r.bitmap()
+	mask := r.mask()
 	return mask, xdr.NewDecoder(r.Opaque("attrlist", 1<<20))
 }
 
@@ -413,7 +413,7 @@ func (r *reply) opened() (o opened) {
 	o.atomic = r.Bool("atomic")
 	o.before, o.after = r.Uint64("before"), r.Uint64("after")
 	o.flags = r.Uint32("rflags")
-	o.attrset = r.bitmap()
+	o.attrset = r.mask()
 	if o.deleg = r.Uint32("deleg"); o.deleg == nfsv4.DelegateNoneExt {
 		if o.why = r.Uint32("why"); o.why == nfsv4.WhyResource || o.why == nfsv4.WhyContention {
 			r.Bool("will signal")
@@ -481,3 +481,7 @@ func eachMinor(t *testing.T, f func(t *testing.T, c *client, dir string)) {
 		})
 	}
 }
+
+func nodeOf(e *export.Export, o export.Object) export.Node { return export.Node{Export: e, Object: o} }
+
+func newEncoder() *xdr.Encoder { return new(xdr.Encoder) }

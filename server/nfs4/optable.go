@@ -30,7 +30,8 @@ const (
 	aloneOnly
 	// setsFH: it changes the current filehandle.
 	setsFH
-	// encodesFailure: the result has a body in some failures too.
+	// encodesFailure: the result has a body in some failures too, whatever the
+	// failure is of.
 	encodesFailure
 	// idempotent: to run it twice does no harm.
 	idempotent
@@ -46,6 +47,9 @@ type operation struct {
 	// the operation and appends its result behind the status. nil: the
 	// operation exists in these minor versions, and this server answers NOTSUPP.
 	exec func(o *operation, c *compound) nfsv4.Status
+	// refuse appends the body that goes with a failure when the operation is not
+	// run. nil: there is none.
+	refuse func(st nfsv4.Status, e *xdr.Encoder)
 }
 
 // codec says how an operation with arguments A and result R is decoded, run
@@ -72,7 +76,7 @@ type frame[A, R any] struct {
 // op makes a row of the table.
 func op[A, R any](n nfsv4.Op, from, to uint32, flags opFlags, k codec[A, R]) operation {
 	pool := &sync.Pool{New: func() any { return new(frame[A, R]) }}
-	return operation{op: n, from: from, to: to, flags: flags,
+	o := operation{op: n, from: from, to: to, flags: flags,
 		exec: func(o *operation, c *compound) nfsv4.Status {
 			f := pool.Get().(*frame[A, R])
 			st := k.exec(o, c, f)
@@ -80,9 +84,31 @@ func op[A, R any](n nfsv4.Op, from, to uint32, flags opFlags, k codec[A, R]) ope
 			pool.Put(f)
 			return st
 		}}
+	if flags&encodesFailure != 0 {
+		o.refuse = func(st nfsv4.Status, e *xdr.Encoder) { k.encode(new(R), st, e) }
+	}
+	return o
 }
 
+// exec runs the operation in f, and appends the body of its result.
 func (k *codec[A, R]) exec(o *operation, c *compound, f *frame[A, R]) nfsv4.Status {
+	body := c.e.Mark()
+	st := o.permit(k.attempt(o, c, f))
+	if st != nfsv4.OK {
+		c.e.TruncateTo(body)
+	}
+	if k.encode != nil && (st == nfsv4.OK || o.flags&encodesFailure != 0) {
+		k.encode(&f.res, st, c.e)
+	}
+	if o.flags&modifies == 0 && !c.fits(0) {
+		c.e.TruncateTo(body)
+		st = c.tooBig
+	}
+	return st
+}
+
+// attempt decodes the arguments, checks, and runs.
+func (k *codec[A, R]) attempt(o *operation, c *compound, f *frame[A, R]) nfsv4.Status {
 	if k.decode != nil {
 		k.decode(&f.args, c.d)
 		if !c.d.OK() {
@@ -99,19 +125,7 @@ func (k *codec[A, R]) exec(o *operation, c *compound, f *frame[A, R]) nfsv4.Stat
 	if o.flags&modifies != 0 && !c.fits(limit) {
 		return c.tooBig
 	}
-	body := c.e.Mark()
-	st := k.run(c, &f.args, &f.res)
-	if st != nfsv4.OK {
-		c.e.TruncateTo(body)
-	}
-	if k.encode != nil && (st == nfsv4.OK || o.flags&encodesFailure != 0) {
-		k.encode(&f.res, st, c.e)
-	}
-	if o.flags&modifies == 0 && !c.fits(0) {
-		c.e.TruncateTo(body)
-		return c.tooBig
-	}
-	return st
+	return k.run(c, &f.args, &f.res)
 }
 
 // notSupported makes a row for an operation that the minor versions have and
