@@ -56,8 +56,13 @@ type Conn struct {
 	reading  bool // somebody holds the reading role, or it is on its way
 	draining bool // no further record is read
 	closed   bool
+	alone    int  // calls in a row that were in flight alone; negative: see inlinePause
+	watched  bool // the rescuer knows the connection
 	attached map[any]any
 	onClose  []func()
+
+	// Odd while a call runs inline, see rescuer. Changed under mu.
+	inlineSeq atomic.Uint64
 }
 
 func newConn(s *Server, nc net.Conn, id uint64) *Conn {
@@ -184,7 +189,9 @@ func (c *Conn) step() bool {
 		c.srv.calls.release(1)
 		return true
 	}
-	c.began()
+	if inline := c.began(); inline != 0 {
+		return c.runInline(call, kind, inline)
+	}
 	c.runCall(call, kind)
 	return false
 }
@@ -230,22 +237,35 @@ func (c *Conn) readFailed(err error) {
 	}
 }
 
-// began counts a call that was read, and passes the reading role on.
-func (c *Conn) began() {
+// began counts a call that was read, and passes the reading role on. If it is
+// to be run inline instead, it returns the number of the inline call, else 0.
+func (c *Conn) began() (inline uint64) {
 	c.mu.Lock()
 	c.calls++
+	alone := c.calls == 1 && !c.reader.ahead()
 	if c.calls == 1 {
 		c.idleSince.Store(0)
 	}
-	if c.calls > 1 || c.reader.ahead() {
+	if alone {
+		c.alone++
+	} else {
+		c.alone = min(c.alone, 0)
 		c.send.company.Store(true)
 	}
 	next := c.calls < c.srv.opt.MaxInFlightPerConn && !c.draining
 	c.reading = next
+	if next && c.alone > inlineAfter {
+		inline = c.inlineSeq.Add(1)
+		if !c.watched {
+			c.watched = true
+			c.srv.rescuer.add(c)
+		}
+	}
 	c.mu.Unlock()
-	if next {
+	if next && inline == 0 {
 		c.srv.workers.submit(c)
 	}
+	return inline
 }
 
 // runCall runs the call and queues its reply.

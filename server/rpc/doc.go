@@ -21,7 +21,9 @@
 // any time at most one worker holds the reading role of a connection: it reads
 // a record, passes the role on to another worker and runs the call itself, so
 // that no switch of goroutines stands between the arrival of a call and its
-// execution. When a connection may have no more calls in flight the role is
+// execution. (For a client that makes one call at a time even that is saved, see
+// inline.go: a rescuer goroutine is there while such clients are active.) When a
+// connection may have no more calls in flight the role is
 // given up, and the worker that sends a reply puts it up again. In the same
 // way at most one worker holds the writing role: it takes the replies that are
 // queued and writes them, until none is left; the others only append to the
@@ -30,7 +32,7 @@
 //
 // # Lock order
 //
-// Server.mu, then Conn.mu. sendQueue.mu, pool.mu and budget.mu are leaves: no
+// Server.mu, then Conn.mu, then rescuer.mu. sendQueue.mu, pool.mu and budget.mu are leaves: no
 // other lock is taken, and nothing blocks, while one of them is held. No lock is
 // held while a Program, an Observer or a function given to [Conn.OnClose] runs.
 package rpc

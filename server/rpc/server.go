@@ -23,6 +23,7 @@ type Server struct {
 
 	programs atomic.Pointer[registry] // replaced under mu
 	workers  pool
+	rescuer  rescuer
 	calls    budget // calls in flight
 	records  budget // bytes of records in use
 	replies  budget // bytes of replies not sent
@@ -59,6 +60,7 @@ func NewServer(opt Options) *Server {
 	s.records.limit = s.opt.MaxInFlightBytes
 	s.replies.limit = s.opt.MaxReplyBytes
 	s.workers = pool{run: s.work, keep: idleWorkers}
+	s.rescuer = rescuer{workers: &s.workers, stop: make(chan struct{})}
 	s.clock.Store(1)
 	return s
 }
@@ -285,6 +287,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		c.Close(ErrServerClosed)
 	}
 	s.accepting.Wait()
+	s.rescuer.close()
 	s.workers.close()
 	if watching != nil {
 		<-watching
