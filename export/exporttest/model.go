@@ -45,21 +45,47 @@ func (m *model) add(n *mnode) *mnode {
 }
 
 func (m *model) do(o *op) string {
-	out, st := m.call(o)
-	if st != export.OK {
-		return st.Error()
+	out, failed := m.call(o)
+	if failed == nil {
+		return "ok " + out
 	}
-	return "ok " + out
+	var names []string
+	for _, st := range failed {
+		names = append(names, st.Error())
+	}
+	return strings.Join(names, either)
 }
 
-func (m *model) call(o *op) (string, export.Status) {
-	x, to := m.nodes[o.obj%len(m.nodes)], m.nodes[o.to%len(m.nodes)]
+func (m *model) node(i int) *mnode { return m.nodes[i%len(m.nodes)] }
+
+// call runs o and returns the statuses that are equally right if it fails.
+func (m *model) call(o *op) (string, []export.Status) {
+	x, to := m.node(o.obj), m.node(o.to)
 	if o.kind == "parent" && x == m.nodes[0] {
-		return "", export.OK
+		return "", nil
 	}
 	if x.a.Nlink == 0 {
-		return "", export.ErrStale
+		return "", []export.Status{export.ErrStale}
 	}
+	switch o.kind {
+	case "rename":
+		return m.rename(o, x, to)
+	case "chmod":
+		return x.set(o, mode(o.mode))
+	case "chown":
+		return x.set(o, o.owner())
+	case "truncate":
+		return x.set(o, &export.SetAttr{Set: export.SetSize, Size: uint64(o.off + o.arg)})
+	}
+	out, st := m.simple(o, x, to)
+	if st != export.OK {
+		return "", []export.Status{st}
+	}
+	return out, nil
+}
+
+// simple is call for what has one right status.
+func (m *model) simple(o *op, x, to *mnode) (string, export.Status) {
 	switch o.kind {
 	case "create", "mkdir", "symlink":
 		return m.create(o, x)
@@ -68,8 +94,6 @@ func (m *model) call(o *op) (string, export.Status) {
 			return "", export.ErrIsDir
 		}
 		return m.insert(o, to, func() *mnode { x.a.Nlink++; return x })
-	case "rename":
-		return m.rename(o, x, to)
 	case "lookup", "remove", "parent", "list":
 		return m.inDirectory(o, x)
 	case "readlink":
@@ -79,12 +103,6 @@ func (m *model) call(o *op) (string, export.Status) {
 		return x.target, export.OK
 	case "getattr":
 		return describe(&x.a), export.OK
-	case "chmod":
-		return x.set(o, mode(o.mode))
-	case "chown":
-		return x.set(o, o.owner())
-	case "truncate":
-		return x.set(o, &export.SetAttr{Set: export.SetSize, Size: uint64(o.off + o.arg)})
 	case "write", "deallocate", "read":
 		return x.io(o)
 	case "setx", "getx", "removex":
@@ -156,8 +174,8 @@ func (m *model) take(o *op, old *mnode) (string, export.Status) {
 			return "", st
 		}
 		if truncate {
-			if _, st := old.set(o, &export.SetAttr{Set: export.SetSize}); st != export.OK {
-				return "", st
+			if _, failed := old.set(o, &export.SetAttr{Set: export.SetSize}); failed != nil {
+				return "", failed[0]
 			}
 		}
 	}
@@ -217,47 +235,45 @@ func (n *mnode) isAbove(other *mnode) bool {
 	return false
 }
 
-func (m *model) rename(o *op, from, to *mnode) (string, export.Status) {
+func (m *model) rename(o *op, from, to *mnode) (string, []export.Status) {
+	stFrom, stTo := from.search(o.cred), to.search(o.cred)
+	source := from.kids[o.name]
+	if stFrom == export.OK && source == nil {
+		stFrom = export.ErrNoEnt
+	}
 	switch {
-	case from.kids == nil:
-		return "", export.ErrNotDir
-	case to.a.Nlink == 0:
-		return "", export.ErrStale
-	case to.kids == nil:
-		return "", export.ErrNotDir
+	case stFrom != export.OK && stTo != export.OK && stFrom != stTo:
+		return "", []export.Status{stFrom, stTo}
+	case stFrom != export.OK:
+		return "", []export.Status{stFrom}
+	case stTo != export.OK:
+		return "", []export.Status{stTo}
 	}
-	for _, d := range []*mnode{from, to} {
-		if st := d.search(o.cred); st != export.OK {
-			return "", st
-		}
-	}
-	source, victim := from.kids[o.name], to.kids[o.newName]
+	victim := to.kids[o.newName]
 	var replaced *export.Attr
 	if victim != nil {
 		replaced = &victim.a
 	}
 	switch {
-	case source == nil:
-		return "", export.ErrNoEnt
 	case source.kids != nil && source.isAbove(to):
-		return "", export.ErrInval
+		return "", []export.Status{export.ErrInval}
 	case victim != nil && victim.kids != nil && victim.isAbove(from):
-		return "", export.ErrNotEmpty
+		return "", []export.Status{export.ErrNotEmpty}
 	case source == victim:
-		return "", export.OK
+		return "", nil
 	}
 	if err := export.CheckRename(o.cred, &from.a, &source.a, &to.a, replaced, from == to); err != nil {
-		return "", export.StatusOf(err)
+		return "", []export.Status{export.StatusOf(err)}
 	}
 	out := ""
 	if victim != nil {
 		switch {
 		case source.kids != nil && victim.kids == nil:
-			return "", export.ErrNotDir
+			return "", []export.Status{export.ErrNotDir}
 		case source.kids == nil && victim.kids != nil:
-			return "", export.ErrIsDir
+			return "", []export.Status{export.ErrIsDir}
 		case len(victim.kids) > 0:
-			return "", export.ErrNotEmpty
+			return "", []export.Status{export.ErrNotEmpty}
 		}
 		victim.a.Nlink--
 		out = fmt.Sprint("#", victim.number)
@@ -267,18 +283,23 @@ func (m *model) rename(o *op, from, to *mnode) (string, export.Status) {
 	if source.kids != nil {
 		source.parent = to
 	}
-	return out, export.OK
+	return out, nil
 }
 
-func (x *mnode) set(o *op, s *export.SetAttr) (string, export.Status) {
+func (x *mnode) set(o *op, s *export.SetAttr) (string, []export.Status) {
+	var failed []export.Status
 	if s.Set&export.SetSize != 0 && x.a.Type != export.TypeRegular {
 		if x.kids != nil {
-			return "", export.ErrIsDir
+			failed = append(failed, export.ErrIsDir)
+		} else {
+			failed = append(failed, export.ErrInval)
 		}
-		return "", export.ErrInval
 	}
 	if err := export.CheckSetAttr(o.cred, &x.a, s, false); err != nil {
-		return "", export.StatusOf(err)
+		failed = append(failed, export.StatusOf(err))
+	}
+	if failed != nil {
+		return "", failed
 	}
 	x.a.Mode = export.ModeAfterSet(o.cred, &x.a, s)
 	if s.Set&export.SetUID != 0 {
@@ -290,7 +311,7 @@ func (x *mnode) set(o *op, s *export.SetAttr) (string, export.Status) {
 	if s.Set&export.SetSize != 0 {
 		x.resize(int(s.Size))
 	}
-	return describe(&x.a), export.OK
+	return describe(&x.a), nil
 }
 
 func (x *mnode) resize(n int) {

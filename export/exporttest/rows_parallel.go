@@ -389,6 +389,9 @@ var parallelRows = []row{
 			})
 			_, err := f.v.GetAttr(ctx, root, o, export.MaskAll)
 			f.want("getattr in the end", err, export.ErrStale)
+			if f.Failed() {
+				return
+			}
 		}
 	}},
 }

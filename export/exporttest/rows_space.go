@@ -214,7 +214,6 @@ var spaceRows = []row{
 		f.want("0 bytes", file.Allocate(ctx, 0, 0), export.ErrInval)
 		f.want("beyond the largest file", file.Allocate(ctx, f.feat.MaxFileSize, 1), export.ErrFBig)
 		f.want("to 2^64", file.Allocate(ctx, 1<<63, 1<<63), export.ErrFBig)
-		f.want("more than there is", file.Allocate(ctx, 0, 1<<50), export.ErrNoSpc)
 		f.holds(file, []byte("data"))
 	}},
 	{name: "Allocate/NotSupported", without: allocate, run: func(f *fixture) {
