@@ -69,6 +69,7 @@ func (t *Table) WaitIdle(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	t.holds.signal() // for another who waits
 	return nil
 }
 

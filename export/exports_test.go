@@ -26,12 +26,14 @@ func TestHold(t *testing.T) {
 		}
 		var idle atomic.Bool
 		var wg sync.WaitGroup
-		wg.Go(func() {
-			if err := first.WaitIdle(t.Context()); err != nil {
-				t.Error(err)
-			}
-			idle.Store(true)
-		})
+		for range 3 {
+			wg.Go(func() {
+				if err := first.WaitIdle(t.Context()); err != nil {
+					t.Error(err)
+				}
+				idle.Store(true)
+			})
+		}
 		for _, h := range []Hold{a, b} {
 			synctest.Wait()
 			if idle.Load() {

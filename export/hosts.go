@@ -59,6 +59,9 @@ func NewHosts(o HostsOptions) *Hosts {
 // at the end, and until when they count. An address without any has none and
 // no error; [ErrDelay] says that they cannot be had now.
 func (h *Hosts) Names(ctx context.Context, addr netip.Addr) ([]string, time.Time, error) {
+	if !addr.IsValid() { // a connection that is not of the internet
+		return nil, time.Time{}, nil
+	}
 	names, until, err := h.cache.get(ctx, addr)
 	if err == error(ErrNoEnt) {
 		err = nil

@@ -85,6 +85,15 @@ func TestHostsNames(t *testing.T) {
 	}
 }
 
+func TestHostsNoAddress(t *testing.T) {
+	dns := newFakeDNS()
+	h := NewHosts(HostsOptions{Resolver: dns})
+	defer h.Close()
+	if names, _, err := h.Names(t.Context(), netip.Addr{}); err != nil || names != nil || dns.asked != 0 {
+		t.Errorf("%v, %v", names, err)
+	}
+}
+
 func TestEnterByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := newFakeDNS()
