@@ -201,9 +201,9 @@ func (m mutator) chmod(mode uint32) error {
 	case m.v.ext.setter != nil:
 		return m.v.ext.setter.Lchmod(m.t.path, mode)
 	case m.v.ext.change != nil:
-		return m.v.ext.change.Chmod(m.t.path, goMode(mode))
+		return m.v.ext.change.Chmod(m.t.path, GoMode(mode))
 	case m.v.ext.chmod != nil:
-		return m.v.ext.chmod.Chmod(m.t.path, goMode(mode))
+		return m.v.ext.chmod.Chmod(m.t.path, GoMode(mode))
 	}
 	return export.ErrNotSupp
 }
@@ -298,7 +298,7 @@ func (m mutator) sync() error {
 		}
 		return nil
 	}
-	return m.v.synced(m.t.path)
+	return m.v.syncAttrs(m.t.path)
 }
 
 // interface check: what billy calls Change is what we use as such.

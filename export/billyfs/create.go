@@ -142,7 +142,10 @@ func (w *entryWork) finish(a export.Attr, s *export.SetAttr) (out export.Created
 func (w *entryWork) report(t *target) (out export.Created, err error) {
 	v := w.v
 	v.changed(w.dir.obj, true)
-	if err := v.synced(t.path, w.dir.path); err != nil {
+	if err := v.syncAttrs(t.path); err != nil {
+		return out, err
+	}
+	if err := v.syncEntries(w.dir.path); err != nil {
 		return out, err
 	}
 	out = export.Created{Object: t.obj, New: true}

@@ -16,10 +16,12 @@ import (
 
 // Info is what a filesystem with inodes knows of an object.
 type Info struct {
-	// Attr is filled in as asked; FileID is the inode number. Change is the
-	// filesystem's own counter of changes, exact for all who change it, or 0 if
-	// it has none: the Volume then makes one from Ctime.
+	// Attr is filled in as asked; FileID is the inode number. Change is not used.
 	export.Attr
+	// Stamp grows with every change of anyone, by far more than the number of
+	// changes; 0 stands for Ctime in nanoseconds. The Volume makes the change
+	// attribute of it.
+	Stamp uint64
 	// Generation tells successive objects with one inode number apart, 0 if the
 	// filesystem never uses a number again.
 	Generation uint32
@@ -120,11 +122,12 @@ type DirReader interface {
 	ReadNames(path string, fn func(name string, typ export.FileType, ino uint64)) error
 }
 
-// PathSyncer makes what happened to the object at path stable: entries of a
-// directory, attributes of anything. Without it calls on names are as stable
-// as the filesystem makes them by itself.
+// PathSyncer makes stable what happened to the object at path: its attributes,
+// or the entries of a directory. Without it calls on names and attributes are
+// as stable as the filesystem makes them by itself.
 type PathSyncer interface {
-	SyncPath(path string) error
+	SyncAttrs(path string) error
+	SyncEntries(path string) error
 }
 
 // Describer tells constant facts about the filesystem.
@@ -187,8 +190,8 @@ type Allocator interface {
 	Deallocate(off, n int64) error // within the size of the file
 }
 
-// goMode converts the mode bits of NFS to those of package os.
-func goMode(mode uint32) os.FileMode {
+// GoMode converts the mode bits of NFS to those of package os.
+func GoMode(mode uint32) os.FileMode {
 	m := os.FileMode(mode & 0o777)
 	if mode&0o4000 != 0 {
 		m |= os.ModeSetuid
@@ -202,8 +205,8 @@ func goMode(mode uint32) os.FileMode {
 	return m
 }
 
-// unixMode is the other way round; the type is left out.
-func unixMode(m os.FileMode) uint32 {
+// UnixMode is the other way round; the type is left out.
+func UnixMode(m os.FileMode) uint32 {
 	mode := uint32(m.Perm())
 	if m&os.ModeSetuid != 0 {
 		mode |= 0o4000
@@ -235,4 +238,24 @@ func typeOf(m os.FileMode) export.FileType {
 		return export.TypeSocket
 	}
 	return export.TypeRegular
+}
+
+// FileMode returns type and mode bits as package os has them.
+func FileMode(a *export.Attr) os.FileMode {
+	m := GoMode(a.Mode)
+	switch a.Type {
+	case export.TypeDirectory:
+		m |= os.ModeDir
+	case export.TypeSymlink:
+		m |= os.ModeSymlink
+	case export.TypeBlock:
+		m |= os.ModeDevice
+	case export.TypeChar:
+		m |= os.ModeDevice | os.ModeCharDevice
+	case export.TypeFIFO:
+		m |= os.ModeNamedPipe
+	case export.TypeSocket:
+		m |= os.ModeSocket
+	}
+	return m
 }

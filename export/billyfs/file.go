@@ -185,6 +185,9 @@ func (f *openFile) Seek(ctx context.Context, off uint64, what export.SeekWhat) (
 	if err := f.use(ctx, 0); err != nil {
 		return 0, false, err
 	}
+	if what != export.SeekData && what != export.SeekHole {
+		return 0, false, export.ErrInval
+	}
 	s, ok := fileWith[HoleSeeker](f.op)
 	if !ok || !f.op.v.facts.Seek {
 		return 0, false, export.ErrNotSupp

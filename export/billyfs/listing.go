@@ -61,11 +61,11 @@ func (t *table) nameHash(name string) uint64 {
 // dirStamp tells states of a directory apart.
 type dirStamp struct {
 	mtime, ctime export.Timespec
-	change       uint64
+	stamp        uint64
 }
 
 func stampOfDir(info *Info) dirStamp {
-	return dirStamp{info.Mtime, info.Ctime, info.Change}
+	return dirStamp{info.Mtime, info.Ctime, info.Stamp}
 }
 
 // listing is the kept listing of one directory.
@@ -135,9 +135,6 @@ func (x *listing) current(info *Info, now time.Time) bool {
 	defer x.mu.Unlock()
 	if x.stale || x.stamp != stampOfDir(info) {
 		return false
-	}
-	if info.Change != 0 {
-		return true // a counter is exact
 	}
 	young := x.stamped.Sub(x.stamp.ctime.Time()) < racyWindow
 	return !young || now.Sub(x.stamped) < racyTrust

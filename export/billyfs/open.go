@@ -52,6 +52,17 @@ func (v *Volume) openedOf(o export.Object) *opened {
 	return v.opens[o]
 }
 
+// opened returns o, with one reference more, if it is open or lingering.
+func (v *Volume) opened(o export.Object) *opened {
+	v.openMu.Lock()
+	defer v.openMu.Unlock()
+	op := v.opens[o]
+	if op != nil {
+		op.refs++
+	}
+	return op
+}
+
 // hold returns the opened of o, made if need be, with one reference more.
 func (v *Volume) hold(o export.Object) *opened {
 	v.openMu.Lock()
@@ -75,7 +86,7 @@ func (op *opened) release() error {
 		v.openMu.Unlock()
 		return nil
 	}
-	dirty := op.written.Load() != op.synced.Load()
+	dirty := op.written.Load() != op.synced.Load() && !op.isNameless() // those nobody can commit or read again
 	if dirty && v.lingerers() < maxLingering {
 		op.lingering = v.opt.now()
 		v.openMu.Unlock()
@@ -106,6 +117,12 @@ func (v *Volume) lingerers() int {
 		}
 	}
 	return n
+}
+
+func (op *opened) isNameless() bool {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	return op.nameless
 }
 
 func (op *opened) dropLocks() {
@@ -354,7 +371,7 @@ func (v *Volume) openPath(path string, flag int, perm uint32) (File, error) {
 	if v.ext.opener != nil {
 		return v.ext.opener.OpenNode(path, flag, perm)
 	}
-	f, err := v.fs.OpenFile(path, flag, goMode(perm))
+	f, err := v.fs.OpenFile(path, flag, GoMode(perm))
 	if err != nil {
 		return nil, err
 	}

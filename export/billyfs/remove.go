@@ -2,6 +2,7 @@ package billyfs
 
 import (
 	"context"
+	"errors"
 
 	"capstan/export"
 )
@@ -29,7 +30,7 @@ func (v *Volume) lockedEntry(c *export.Cred, dir export.Object, name string, wan
 	if err != nil {
 		return nil, err
 	}
-	for range 16 {
+	for range lockTries {
 		ls := &lockSet{s: &v.stripes}
 		ls.add(dir.Ino, true)
 		ls.add(t.obj.Ino, true)
@@ -97,7 +98,7 @@ func (v *Volume) Remove(ctx context.Context, c *export.Cred, dir export.Object, 
 		return gone, ch, err
 	}
 	v.changed(dir, true)
-	if err := v.synced(p.dir.path); err != nil {
+	if err := v.syncEntries(p.dir.path); err != nil {
 		return gone, ch, err
 	}
 	w := &entryWork{v: v, dir: p.dir, pre: v.attr(&p.dir.info, p.dir.seq)}
@@ -108,10 +109,11 @@ func (v *Volume) Remove(ctx context.Context, c *export.Cred, dir export.Object, 
 // takeAway runs do, which takes the name t away from its object, and keeps the
 // object usable if it is open. The caller holds the directory and the object
 // exclusively.
-func (v *Volume) takeAway(t *target, do func() error) error {
+func (v *Volume) takeAway(t *target, do func() error) (err error) {
 	last := t.info.Type == export.TypeDirectory || t.info.Nlink <= 1
-	op := v.openedOf(t.obj)
+	op := v.opened(t.obj)
 	if op != nil {
+		defer func() { err = errors.Join(err, op.release()) }()
 		op.noteInfo(&t.info)
 		if last {
 			// Once the name is gone nobody can open it for writing any more.

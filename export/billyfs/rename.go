@@ -35,7 +35,7 @@ func (v *Volume) Rename(ctx context.Context, c *export.Cred, from export.Object,
 		return out, export.ErrNameTooLong
 	}
 	exclusive := false // holding the tree, for a directory that moves
-	for range 16 {
+	for try := range lockTries {
 		if exclusive {
 			v.tree.Lock()
 		} else {
@@ -59,6 +59,7 @@ func (v *Volume) Rename(ctx context.Context, c *export.Cred, from export.Object,
 			continue
 		}
 		if err == errAgain {
+			exclusive = exclusive || try >= 2 // alone nothing moves
 			continue
 		}
 		return out, err
@@ -176,7 +177,7 @@ func (r *renaming) run() (out export.Renamed, err error) {
 	v.changed(r.src.obj, false)
 	v.changed(r.from.obj, true)
 	v.changed(r.to.obj, true)
-	if err := v.synced(r.to.path, r.from.path); err != nil {
+	if err := v.syncEntries(r.to.path, r.from.path); err != nil {
 		return out, err
 	}
 	e := entry{name: r.newName}

@@ -209,6 +209,10 @@ func (v *Volume) findDir(dir export.Object, depth int) (string, error) {
 	return t.path, nil
 }
 
+// lockTries is how often a call begins anew because what it wanted to lock was
+// moved in between. Each time some other call got on.
+const lockTries = 256
+
 // locked finds o and returns it locked: exclusively if change is set, and its
 // directory shared, so that its path stays good among our own callers. The
 // caller calls unlock. Called with v.tree held.
@@ -217,7 +221,7 @@ func (v *Volume) locked(o export.Object, mask export.AttrMask, change bool) (*ta
 	if err != nil {
 		return nil, nil, err
 	}
-	for range 16 {
+	for range lockTries {
 		ls := &lockSet{s: &v.stripes}
 		ls.add(o.Ino, change)
 		if t.path != "" && t.path != "." {

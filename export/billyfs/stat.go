@@ -23,8 +23,8 @@ func join(dir, name string) string {
 }
 
 // stat returns what the filesystem knows of path, which is the entry ref of
-// its directory (the zero nameRef: the root). Change is not yet as clients see
-// it; see attr.
+// its directory (the zero nameRef: the root). Change is not
+// filled in; see attr.
 func (v *Volume) stat(ref nameRef, path string, mask export.AttrMask) (Info, error) {
 	if v.ext.inoder != nil {
 		// Ctime always: the change attribute is made from it.
@@ -63,7 +63,7 @@ func (v *Volume) plainInfo(ref nameRef, path string, fi os.FileInfo) Info {
 			at = v.opt.now()
 		}
 		t := export.TimespecOf(at)
-		return ownAttr{mode: unixMode(fi.Mode()), uid: v.opt.UID, gid: v.opt.GID, atime: t, mtime: t, ctime: t, btime: t}
+		return ownAttr{mode: UnixMode(fi.Mode()), uid: v.opt.UID, gid: v.opt.GID, atime: t, mtime: t, ctime: t, btime: t}
 	}
 	if path == "." {
 		info.FileID = rootID
@@ -108,14 +108,15 @@ func (v *Volume) changed(o export.Object, data bool) {
 // client.
 func (v *Volume) attr(info *Info, seq uint64) export.Attr {
 	a := info.Attr
-	if a.Change == 0 {
-		a.Change = v.table.observe(a.FileID, info.Generation, seq, stampOf(&a))
-	}
+	a.Change = v.table.observe(a.FileID, info.Generation, seq, stampOf(info))
 	return a
 }
 
-func stampOf(a *export.Attr) uint64 {
-	return uint64(a.Ctime.Sec)*1e9 + uint64(a.Ctime.Nsec)
+func stampOf(info *Info) uint64 {
+	if info.Stamp != 0 {
+		return info.Stamp
+	}
+	return uint64(info.Ctime.Sec)*1e9 + uint64(info.Ctime.Nsec)
 }
 
 // emptyRoot stands for the root of a filesystem that has none before something

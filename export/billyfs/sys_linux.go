@@ -18,7 +18,7 @@ func infoOfSys(fi os.FileInfo) (Info, bool) {
 	}
 	return Info{Attr: export.Attr{
 		Type:   typeOf(fi.Mode()),
-		Mode:   unixMode(fi.Mode()),
+		Mode:   UnixMode(fi.Mode()),
 		Nlink:  uint32(st.Nlink),
 		UID:    st.Uid,
 		GID:    st.Gid,

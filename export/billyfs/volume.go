@@ -263,8 +263,17 @@ func (v *Volume) writable() error {
 	return nil
 }
 
-// synced makes changes at paths stable before they are answered.
-func (v *Volume) synced(paths ...string) error {
+// syncAttrs makes the attributes of the object at path stable before they are
+// answered.
+func (v *Volume) syncAttrs(path string) error {
+	if v.ext.syncer == nil || v.opt.Async {
+		return nil
+	}
+	return v.ext.syncer.SyncAttrs(path)
+}
+
+// syncEntries does so for the entries of directories.
+func (v *Volume) syncEntries(paths ...string) error {
 	if v.ext.syncer == nil || v.opt.Async {
 		return nil
 	}
@@ -272,7 +281,7 @@ func (v *Volume) synced(paths ...string) error {
 		if i > 0 && p == paths[i-1] {
 			continue
 		}
-		if err := v.ext.syncer.SyncPath(p); err != nil {
+		if err := v.ext.syncer.SyncEntries(p); err != nil {
 			return err
 		}
 	}

@@ -11,13 +11,27 @@ import (
 // xattrPrefix is the name space that RFC 8276 gives clients.
 const xattrPrefix = "user."
 
+// The limits of Linux: XATTR_NAME_MAX, and XATTR_SIZE_MAX in bytes.
+const (
+	maxXattrName = 255
+	maxXattr     = 65536
+)
+
 // xattrTarget finds and locks o for a call on its extended attributes.
-func (v *Volume) xattrTarget(ctx context.Context, c *export.Cred, o export.Object, change bool) (*target, *lockSet, error) {
+func (v *Volume) xattrTarget(ctx context.Context, c *export.Cred, o export.Object, name *string, change bool) (*target, *lockSet, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
 	if !v.facts.Xattrs {
 		return nil, nil, export.ErrNotSupp
+	}
+	if name != nil {
+		switch n := *name; {
+		case n == "" || strings.IndexByte(n, 0) >= 0:
+			return nil, nil, export.ErrInval
+		case len(xattrPrefix)+len(n) > maxXattrName:
+			return nil, nil, export.ErrNameTooLong
+		}
 	}
 	if change {
 		if err := v.writable(); err != nil {
@@ -44,7 +58,7 @@ func (v *Volume) GetXattr(ctx context.Context, c *export.Cred, o export.Object, 
 	defer func() { err = export.Wrap("getxattr", name, err) }()
 	v.tree.RLock()
 	defer v.tree.RUnlock()
-	t, ls, err := v.xattrTarget(ctx, c, o, false)
+	t, ls, err := v.xattrTarget(ctx, c, o, &name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +71,7 @@ func (v *Volume) ListXattr(ctx context.Context, c *export.Cred, o export.Object)
 	defer func() { err = export.Wrap("listxattr", label(o), err) }()
 	v.tree.RLock()
 	defer v.tree.RUnlock()
-	t, ls, err := v.xattrTarget(ctx, c, o, false)
+	t, ls, err := v.xattrTarget(ctx, c, o, nil, false)
 	if export.StatusOf(err) == export.ErrNoXattr {
 		return nil, nil
 	}
@@ -80,6 +94,9 @@ func (v *Volume) ListXattr(ctx context.Context, c *export.Cred, o export.Object)
 
 // SetXattr implements [export.Volume].
 func (v *Volume) SetXattr(ctx context.Context, c *export.Cred, o export.Object, name string, value []byte, mode export.XattrMode) (export.Change, error) {
+	if len(value) > maxXattr {
+		return export.Change{}, export.Wrap("setxattr", name, export.ErrXattrTooBig)
+	}
 	return v.changeXattr(ctx, c, o, "setxattr", name, func(path string) error {
 		return v.ext.xattrer.Lsetxattr(path, xattrPrefix+name, value, mode)
 	})
@@ -96,20 +113,17 @@ func (v *Volume) changeXattr(ctx context.Context, c *export.Cred, o export.Objec
 	defer func() { err = export.Wrap(op, name, err) }()
 	v.tree.RLock()
 	defer v.tree.RUnlock()
-	t, ls, err := v.xattrTarget(ctx, c, o, true)
+	t, ls, err := v.xattrTarget(ctx, c, o, &name, true)
 	if err != nil {
 		return ch, err
 	}
 	defer ls.unlock()
 	pre := v.attr(&t.info, t.seq)
-	if len(name)+len(xattrPrefix) > 255 {
-		return ch, export.ErrNameTooLong
-	}
 	if err := do(t.path); err != nil {
 		return ch, err
 	}
 	v.changed(o, false)
-	if err := v.synced(t.path); err != nil {
+	if err := v.syncAttrs(t.path); err != nil {
 		return ch, err
 	}
 	seq := v.table.now()

@@ -127,9 +127,15 @@ func (f *File) SeekHole(off int64, what export.SeekWhat) (pos int64, err error) 
 	return pos, err
 }
 
-// Allocate implements [billyfs.Allocator].
+// Allocate implements [billyfs.Allocator]. The size moves only once there is
+// room for it all: fallocate(2) may fail half-way.
 func (f *File) Allocate(off, n int64) error {
-	return f.with("fallocate", func(fd int) error { return unix.Fallocate(fd, 0, off, n) })
+	return f.with("fallocate", func(fd int) error {
+		if err := unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, off, n); err != nil {
+			return err
+		}
+		return unix.Fallocate(fd, 0, off, n)
+	})
 }
 
 // Deallocate implements [billyfs.Allocator].

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"math"
 	"os"
 	"path"
 	"strings"
@@ -45,9 +46,33 @@ func Open(dir string) (*FS, error) {
 	if err := unix.Fstatfs(fd, &sf); err == nil && sf.Namelen > 0 {
 		f.facts.MaxName = int(min(sf.Namelen, 255))
 	}
+	f.facts.MaxFileSize = maxFileSize(fd)
 	_, err = unix.Lgetxattr(f.magic(fd, "."), "user.capstan", nil)
 	f.facts.NoXattrs = err == unix.EOPNOTSUPP
 	return f, nil
+}
+
+// maxFileSize finds the largest size by setting it on a file without a name;
+// 0 if the directory cannot have one.
+func maxFileSize(dir int) uint64 {
+	fd, err := unix.Openat(dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	if unix.Ftruncate(fd, math.MaxInt64) == nil {
+		return math.MaxInt64
+	}
+	good, bad := int64(0), int64(math.MaxInt64)
+	for bad-good > 1 {
+		mid := good + (bad-good)/2
+		if unix.Ftruncate(fd, mid) == nil {
+			good = mid
+		} else {
+			bad = mid
+		}
+	}
+	return uint64(good)
 }
 
 func (f *FS) failed(op, p string, err error) error {

@@ -144,9 +144,12 @@ func times(atime, mtime billyfs.Time) (ts [2]unix.Timespec) {
 	return ts
 }
 
-// SyncPath implements [billyfs.PathSyncer]. What cannot be opened (a link, a
+// SyncEntries implements [billyfs.PathSyncer].
+func (f *FS) SyncEntries(p string) error { return f.SyncAttrs(p) }
+
+// SyncAttrs implements [billyfs.PathSyncer]. What cannot be opened (a link, a
 // special file) is made stable with the directory it is in.
-func (f *FS) SyncPath(p string) error {
+func (f *FS) SyncAttrs(p string) error {
 	return f.on("fsync", p, func(a at) error {
 		var st unix.Stat_t
 		if err := unix.Fstatat(a.fd, a.base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
