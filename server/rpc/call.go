@@ -49,8 +49,9 @@ func (c *Call) Record() *Buffer { return c.record }
 // with [xdr.Encoder.OpaqueRef] and [Buffer.Releaser]. Its size is charged to
 // [Options.MaxReplyBytes] until it is released; where that budget is used up
 // Payload waits for replies to leave. Only the first call of Payload waits, so
-// that no call keeps a part of the budget while it waits for another. The error
-// is why the connection ended.
+// that no call keeps a part of the budget while it waits for another. A buffer
+// that is not spliced in is to be released. The error is why the connection
+// ended.
 func (c *Call) Payload(n int) (*Buffer, error) {
 	if err := c.Conn.chargeReply(int64(n), c.paid == 0); err != nil {
 		return nil, err
