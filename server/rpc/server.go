@@ -152,7 +152,7 @@ func (s *Server) ServeConn(nc net.Conn) *Conn {
 	}
 	if err != nil {
 		remote := addrOf(nc.RemoteAddr())
-		nc.Close()
+		defer nc.Close()
 		if !errors.Is(err, ErrServerClosed) {
 			if o := s.opt.Observer; o != nil {
 				o.ConnRefused(remote, err)
