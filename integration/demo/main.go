@@ -47,6 +47,10 @@ func run(ctx context.Context, binary string, port int, once bool) (err error) {
 	if err := integration.Missing(integration.NeedCeph, integration.NeedLibNFS); err != nil {
 		return fmt.Errorf("%w\nrun `make deps` as root on Debian 12, or install what is missing by hand", err)
 	}
+	// Absolute, since the server runs in a directory of its own.
+	if binary, err = filepath.Abs(binary); err != nil {
+		return err
+	}
 	dir, err := integration.Scratch("demo")
 	if err != nil {
 		return err
