@@ -30,7 +30,7 @@ type site struct {
 
 func newVolume(tb testing.TB) *memory.Volume {
 	tb.Helper()
-	v, err := memory.New(memory.Options{RootMode: 0o777})
+	v, err := memory.New(memory.Options{RootMode: 0o777, MaxBytes: 256 << 20})
 	if err != nil {
 		tb.Fatal(err)
 	}
