@@ -26,7 +26,7 @@ while read -r file; do
   dir=$(dirname "$file")
   for target in $(grep -ho '^func Fuzz[A-Za-z0-9_]*' "$file" | cut -d' ' -f2); do
     printf '    %s %s\n' "$dir" "$target"
-    go test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" "./$dir" >"$peers.fuzz" 2>&1 || { cat "$peers.fuzz"; rm -f "$peers.fuzz"; exit 1; }
+    go test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" -fuzzminimizetime=10x "./$dir" >"$peers.fuzz" 2>&1 || { cat "$peers.fuzz"; rm -f "$peers.fuzz"; exit 1; }
   done
 done < <(git ls-files '*_test.go' | xargs grep -l '^func Fuzz' | sort)
 rm -f "$peers.fuzz"

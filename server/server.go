@@ -139,7 +139,7 @@ func (s *Server) buildPrograms() error {
 	if err != nil {
 		return err
 	}
-	v3 := nfs3.New(s.exports, s.files, nfs3.Options{MaxRead: o.MaxIO, MaxWrite: o.MaxIO, Logger: s.log})
+	v3 := nfs3.New(s.exports, s.files, nfs3.Options{MaxRead: o.MaxIO, MaxWrite: o.MaxIO, Shares: shares{s.state}, Logger: s.log})
 	o.RPC.Logger, o.RPC.Observer = s.log, s.metrics
 	s.rpc = rpc.NewServer(o.RPC)
 	for _, p := range []rpc.Program{v3.NFS(), v3.Mount(), v4} {

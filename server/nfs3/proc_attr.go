@@ -46,6 +46,9 @@ func (c *call) setAttr() Status {
 	t := &c.target[0]
 	var via export.File
 	if c.args.attr.Set&export.SetSize != 0 {
+		if c.denied(t, true) {
+			return ErrAccess
+		}
 		owner, err := c.ownerWithoutWrite(t)
 		if err != nil {
 			return c.fail(err)

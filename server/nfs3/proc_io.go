@@ -22,7 +22,27 @@ func (c *call) mayDo(i int, want export.Access) Status {
 	case got == 0 && a.UID != t.rights.Cred.UID:
 		return ErrAccess
 	}
+	if c.denied(t, want&export.AccessModify != 0) {
+		return ErrAccess
+	}
 	return OK
+}
+
+// denied reports whether a share reservation of another version keeps everybody
+// else from reading, or writing, t.
+func (c *call) denied(t *target, write bool) bool {
+	s := c.server.options.Shares
+	return s != nil && s.Denied(c.ctx, t.node.Export.ID, t.node.Object, write)
+}
+
+// lostName is told of an object on target i that a name was taken from: what
+// only the server keeps open must not keep its space.
+func (c *call) lostName(i int, o export.Object) {
+	t := &c.target[i]
+	c.server.files.Forget(t.volume(), o)
+	if s := c.server.options.Shares; s != nil {
+		s.Removed(c.ctx, t.node.Export.ID, o)
+	}
 }
 
 // withFile calls do with an open file of target i. A cached file that has gone

@@ -103,7 +103,7 @@ func (c *call) removeEntry(kind export.RemoveKind, d dots) Status {
 	}
 	if kind == export.RemoveFile {
 		// An open file would keep the object, and its space, alive.
-		c.server.files.Forget(t.volume(), gone)
+		c.lostName(0, gone)
 	}
 	t.wcc.change(&ch)
 	return OK
@@ -134,7 +134,7 @@ func (c *call) rename() Status {
 		return c.fail(err)
 	}
 	if r.Replaced != nil {
-		c.server.files.Forget(to.volume(), *r.Replaced)
+		c.lostName(1, *r.Replaced)
 	}
 	from.wcc.change(&r.From)
 	to.wcc.change(&r.To)

@@ -38,8 +38,21 @@ type Options struct {
 	// (default 2048, of some 300 bytes each), the oldest making room.
 	MaxReplays int
 
+	// Shares are the share reservations of other versions on the same exports,
+	// nil for none.
+	Shares Shares
+
 	// Logger gets mounts, refusals and faults, nil for none.
 	Logger *slog.Logger
+}
+
+// Shares are share reservations that NFSv3 has no notion of and respects: an
+// NFSv4 open that denies others reading or writing (RFC 8881 section 9.7).
+type Shares interface {
+	// Denied reports whether an open denies others reading, or writing.
+	Denied(ctx context.Context, export uint32, o export.Object, write bool) bool
+	// Removed tells that an object lost a name.
+	Removed(ctx context.Context, export uint32, o export.Object)
 }
 
 func (o Options) withDefaults() Options {
