@@ -138,13 +138,25 @@ func BenchmarkRewrite(b *testing.B) {
 }
 
 func BenchmarkCopy(b *testing.B) {
-	src, dst := make([]byte, 1<<20), make([]byte, 64<<20)
-	clear(dst)
-	b.SetBytes(1 << 20)
-	off := 0
-	for b.Loop() {
-		copy(dst[off:], src)
-		off = (off + 1<<20) % len(dst)
+	small, large := make([]byte, 1<<20), make([]byte, 64<<20)
+	for i := range large {
+		large[i] = byte(i)
+	}
+	for _, bc := range []struct {
+		name string
+		copy func(off int)
+	}{
+		{"out", func(off int) { copy(small, large[off:]) }},
+		{"in", func(off int) { copy(large[off:], small) }},
+	} {
+		b.Run(bc.name, func(b *testing.B) {
+			b.SetBytes(int64(len(small)))
+			off := 0
+			for b.Loop() {
+				bc.copy(off)
+				off = (off + len(small)) % len(large)
+			}
+		})
 	}
 }
 

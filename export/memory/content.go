@@ -234,7 +234,7 @@ func (d *content) reserve(v *Volume, off, end uint64) export.Status {
 	}
 	if head > 0 {
 		v.space.give(int64(head)) // writableFirst takes it again
-		if d.writableFirst(v, len(d.first), int(min(end, chunkSize))) == nil {
+		if to := int(min(end, chunkSize)); d.writableFirst(v, to, to) == nil {
 			v.space.give(missing)
 			return export.ErrNoSpc
 		}

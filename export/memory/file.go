@@ -141,7 +141,8 @@ func (d *content) readAt(p []byte, off uint64) (n int, eof bool, st export.Statu
 
 // WriteAt implements [export.File]. Nothing can make data in memory safer, so
 // it promises what was asked and no more: a client that writes unstable data
-// finds a changed verifier after a restart.
+// finds a changed verifier after a restart. On a full Volume it writes as much
+// as there is room for and returns ErrNoSpc.
 func (f *file) WriteAt(_ context.Context, c *export.Cred, p []byte, off uint64, stable export.Stability) (int, export.Stability, error) {
 	n := 0
 	st := f.check(export.OpenWrite)

@@ -171,13 +171,18 @@ type budget struct {
 	taken atomic.Int64
 }
 
-// take takes n if that much is left.
+// take takes n if that much is left. It never holds more than it is granted,
+// so that a call that asks for too much fails no other.
 func (b *budget) take(n int64) bool {
-	if b.taken.Add(n) > b.limit {
-		b.taken.Add(-n)
-		return false
+	for {
+		taken := b.taken.Load()
+		if n > 0 && n > b.limit-taken {
+			return false
+		}
+		if b.taken.CompareAndSwap(taken, taken+n) {
+			return true
+		}
 	}
-	return true
 }
 
 // force takes n even beyond the limit; give gives it back.
