@@ -20,13 +20,12 @@ type attrView struct {
 	failed   nfsv4.Status // rdattr_error
 }
 
-// load fetches what the attributes in want need and are not in v yet; have
-// says which groups of v.attr are.
+// load fetches what the attributes in want need of h's object.
 func (v *attrView) load(c *compound, h *handle, want nfsv4.Bitmap) error {
 	v.c, v.node, v.failed = c, h.node, nfsv4.OK
 	source := sourcesOf(want)
 	vol := h.node.Export.Volume
-	if source&fromFeatures != 0 || want.Has(nfsv4.AttrTimeCreate) {
+	if source&fromFeatures != 0 {
 		v.features = vol.Features()
 	}
 	if source&fromStatFS != 0 {

@@ -100,7 +100,9 @@ func (k *codec[A, R]) exec(o *operation, c *compound, f *frame[A, R]) nfsv4.Stat
 	if k.encode != nil && (st == nfsv4.OK || o.flags&encodesFailure != 0) {
 		k.encode(&f.res, st, c.e)
 	}
-	if o.flags&modifies == 0 && !c.fits(0) {
+	// SEQUENCE has taken the slot when its result is there; if that is too large
+	// already, the operation behind it says so.
+	if o.flags&modifies == 0 && o.op != nfsv4.OpSequence && !c.fits(0) {
 		c.e.TruncateTo(body)
 		st = c.tooBig
 	}

@@ -30,10 +30,13 @@ var (
 // RFC 7862 section 11.2, RFC 8276 section 8.4. Operations that this server
 // answers NOTSUPP in every minor version are not listed.
 var allowedStatuses = map[v4.Op][]statuses{
-	v4.OpAccess:          {inSession, onHandle, {v4.ErrAccess, v4.ErrInval, v4.ErrIO}},
-	v4.OpBackChannelCtl:  {inSession, {v4.ErrInval, v4.ErrNoEnt}},
-	v4.OpClose:           {inSession, onHandle, withState, {v4.ErrLocksHeld, v4.ErrWrongCred}},
-	v4.OpCommit:          {inSession, onHandle, {v4.ErrAccess, v4.ErrIO, v4.ErrIsDir, v4.ErrSymlink, v4.ErrWrongType}},
+	v4.OpAccess:         {inSession, onHandle, {v4.ErrAccess, v4.ErrInval, v4.ErrIO}},
+	v4.OpBackChannelCtl: {inSession, {v4.ErrInval, v4.ErrNoEnt}},
+	v4.OpClose:          {inSession, onHandle, withState, {v4.ErrLocksHeld, v4.ErrWrongCred}},
+	// The RFC lists neither NOSPC nor DQUOT for COMMIT, which is where a full
+	// filesystem shows up behind unstable writes. Linux answers them too, and
+	// fsync then fails with the reason and not with EIO.
+	v4.OpCommit:          {inSession, onHandle, {v4.ErrAccess, v4.ErrDQuot, v4.ErrIO, v4.ErrIsDir, v4.ErrNoSpc, v4.ErrSymlink, v4.ErrWrongType}},
 	v4.OpCreate:          {inSession, onHandle, onName, {v4.ErrAttrNotSupp, v4.ErrBadOwner, v4.ErrBadType, v4.ErrDQuot, v4.ErrExist, v4.ErrIO, v4.ErrMLink, v4.ErrNoSpc, v4.ErrPerm, v4.ErrROFS, v4.ErrUnsafeCompound}},
 	v4.OpFreeStateID:     {inSession, {v4.ErrBadStateID, v4.ErrLocksHeld, v4.ErrOldStateID, v4.ErrWrongCred}},
 	v4.OpGetAttr:         {inSession, onHandle, {v4.ErrAccess, v4.ErrGrace, v4.ErrInval, v4.ErrIO, v4.ErrWrongType}},
