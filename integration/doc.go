@@ -13,6 +13,8 @@
 //   - Capstan: our own server, built once per process, started, killed and restarted.
 //   - Proxy: a TCP proxy that cuts (also at an exact byte), delays, holds back and counts.
 //   - LibNFS: the libnfs tools, a client that needs no root.
+//   - Workload: what people do to a file system (git, make, rsync, sqlite, ...), as deterministic scripts whose reports
+//     are compared with that of a local file system.
 //   - Lab: all of these started when first asked for and shared by the tests of a package.
 //
 // # A test
@@ -32,7 +34,8 @@
 // A test that a machine cannot run (not root, packages missing) is skipped with the reason; CAPSTAN_REQUIRE_PEERS=1
 // makes it fail instead. Each test that had a real peer is listed in the file named by CAPSTAN_PEER_LOG. The Debian
 // packages that the lab needs are listed in packages.txt. CAPSTAN_LAB_KEEP=1 keeps the scratch directory with all
-// logs; CAPSTAN_LAB_DIR says where it is made.
+// logs; CAPSTAN_LAB_DIR says where it is made. CAPSTAN_WORKLOADS chooses the workloads that this package's own tests
+// try on CephFS: "all", "full" (all in full size) or a name.
 //
 // # What is left behind
 //

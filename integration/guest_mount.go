@@ -112,10 +112,7 @@ func (m CephMount) argv(ctx context.Context, at string) ([]string, error) {
 		path = "/"
 	}
 	// The kernel wants the monitors' v2 ports for every mode but legacy.
-	var mons []string
-	for _, a := range m.Cluster.MonAddrs(m.mode() != "legacy") {
-		mons = append(mons, a)
-	}
+	mons := m.Cluster.MonAddrs(m.mode() != "legacy")
 	opts := []string{"name=" + client, "secret=" + key, "mds_namespace=" + fs, "ms_mode=" + m.mode()}
 	if m.Options != "" {
 		opts = append(opts, m.Options)

@@ -25,18 +25,20 @@ type LabOptions struct {
 type Lab struct {
 	opts LabOptions
 
-	mu      sync.Mutex // held while something starts
+	mu      sync.Mutex // held while something starts; guards all below
 	closers []io.Closer
 	net     *Net
 	cluster *Cluster
 	ganesha *Ganesha
 	guests  map[int]*Guest
 	failed  map[string]error // what did not start is not tried again
+
+	references map[string]string // workload and parameters -> report
 }
 
 // NewLab makes a lab in which nothing runs yet.
 func NewLab(opts LabOptions) *Lab {
-	return &Lab{opts: opts, guests: make(map[int]*Guest), failed: make(map[string]error)}
+	return &Lab{opts: opts, guests: make(map[int]*Guest), failed: make(map[string]error), references: make(map[string]string)}
 }
 
 // Net returns the lab's namespace.

@@ -11,13 +11,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 //go:embed workloads/*.sh
 var workloadScripts embed.FS
 
 // Workload is what people do to a file system, as a shell script whose report is the same on every file system that
-// behaves: run it on two and compare (CompareWorkload).
+// behaves: run it on two and compare (Lab.Reference, CheckWorkload).
 type Workload struct {
 	Name     string
 	Programs []string // it needs, besides a shell and coreutils
@@ -57,6 +58,7 @@ type WorkloadParams struct {
 	CFiles  int  // of the C project; 0 means 60
 	Entries int  // of "many"; 0 means 100,000
 	BigMB   int  // size of the sparse file of "copy" in MiB; 0 means 6144
+	Txns    int  // transactions of each of four processes of "sqlite"; 0 means 25
 	Xattr   bool // extended attributes too (ext4, CephFS, NFS 4.2)
 }
 
@@ -64,7 +66,7 @@ func (p *WorkloadParams) setDefaults() {
 	for _, d := range []struct {
 		v    *int
 		init int
-	}{{&p.Commits, 3000}, {&p.CFiles, 60}, {&p.Entries, 100_000}, {&p.BigMB, 6144}} {
+	}{{&p.Commits, 3000}, {&p.CFiles, 60}, {&p.Entries, 100_000}, {&p.BigMB, 6144}, {&p.Txns, 25}} {
 		if *d.v == 0 {
 			*d.v = d.init
 		}
@@ -72,7 +74,7 @@ func (p *WorkloadParams) setDefaults() {
 }
 
 // SmallWorkloads are sizes for a quick look at every workload.
-var SmallWorkloads = WorkloadParams{Commits: 150, CFiles: 12, Entries: 600, BigMB: 24}
+var SmallWorkloads = WorkloadParams{Commits: 150, CFiles: 12, Entries: 600, BigMB: 24, Txns: 3}
 
 var workloadSources struct {
 	mu   sync.Mutex
@@ -209,7 +211,7 @@ rm -rf "$TMP"
 		Argv: []string{"sh", "-c", script, "sh", dir, w.Name},
 		Env: []string{
 			"SRC=" + in, "TOOL=" + in + "/labtool", "XATTR=" + xattr,
-			"COUNT=" + strconv.Itoa(p.Entries), "BIGMB=" + strconv.Itoa(p.BigMB),
+			"COUNT=" + strconv.Itoa(p.Entries), "BIGMB=" + strconv.Itoa(p.BigMB), "TXNS=" + strconv.Itoa(p.Txns),
 		},
 	})
 	if err != nil {
@@ -297,27 +299,62 @@ func DiffReports(want, got string) string {
 	return out.String()
 }
 
-// CompareWorkload runs a workload in two directories of guests and fails the test where the second report differs
-// from the first, the reference. It skips the test if a program is not installed, and logs the versions.
-func CompareWorkload(tb testing.TB, ctx context.Context, w Workload, p WorkloadParams, ref *Guest, refDir string, g *Guest, dir string) {
+// Reference runs a workload on the local file system of a guest of the lab (GuestOptions.DiskMB must be set), once
+// for each choice of parameters, and returns its report, which every other file system must give too.
+func (l *Lab) Reference(ctx context.Context, tb testing.TB, w Workload, p WorkloadParams) string {
 	tb.Helper()
-	for _, prog := range w.Programs {
-		Require(tb, NeedProgram(prog))
+	requirePrograms(tb, w)
+	g := l.Guest(tb, 0)
+	if l.opts.Guest.DiskMB == 0 {
+		tb.Fatal("the lab's guests have no local file system to refer to: set GuestOptions.DiskMB")
 	}
-	want, err := ref.RunWorkload(ctx, w, refDir, p)
+	p.setDefaults()
+	if w.Name != "rsync" {
+		p.Xattr = false // only rsync looks at it
+	}
+	key := fmt.Sprintf("%s %+v", w.Name, p)
+	l.mu.Lock()
+	report, ok := l.references[key]
+	l.mu.Unlock()
+	if ok {
+		return report
+	}
+	start := time.Now()
+	report, err := g.RunWorkload(ctx, w, "/disk", p)
 	if err != nil {
 		tb.Fatalf("reference: %v", err)
 	}
+	tb.Logf("%s took %.1f s on the local file system", w.Name, time.Since(start).Seconds())
+	l.mu.Lock()
+	l.references[key] = report
+	l.mu.Unlock()
+	return report
+}
+
+// CheckWorkload runs a workload in a directory of a guest and fails the test where its report differs from the one
+// that is wanted, a Reference. It logs the programs' versions.
+func CheckWorkload(ctx context.Context, tb testing.TB, w Workload, p WorkloadParams, want string, g *Guest, dir string) {
+	tb.Helper()
+	requirePrograms(tb, w)
+	start := time.Now()
 	got, err := g.RunWorkload(ctx, w, dir, p)
 	if err != nil {
-		tb.Errorf("under test: %v", err)
+		tb.Errorf("%v", err)
 	}
-	for _, l := range strings.Split(got, "\n") {
-		if v, ok := strings.CutPrefix(l, "version: "); ok {
+	tb.Logf("%s took %.1f s", w.Name, time.Since(start).Seconds())
+	for line := range strings.Lines(got) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "version: "); ok {
 			Peer(tb, v)
 		}
 	}
 	if d := DiffReports(want, got); d != "" {
 		tb.Errorf("%s differs (- reference, + here):\n%s", w.Name, d)
+	}
+}
+
+func requirePrograms(tb testing.TB, w Workload) {
+	tb.Helper()
+	for _, prog := range w.Programs {
+		Require(tb, NeedProgram(prog))
 	}
 }

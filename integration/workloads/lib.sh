@@ -11,7 +11,7 @@ step() {
 	"$@" >"$TMP/out" 2>&1
 	step_rc=$?
 	echo "$step_name: exit $step_rc"
-	[ $step_rc = 0 ] || sed 's/^/  | /' "$TMP/out" | tail -20
+	[ $step_rc = 0 ] || sed "s,$TMP,TMP,g; s/^/  | /" "$TMP/out" | tail -20
 	return 0
 }
 
@@ -23,7 +23,7 @@ show() {
 	step_rc=$?
 	echo "$step_name: exit $step_rc"
 	sed 's/^/  /' "$TMP/out"
-	[ $step_rc = 0 ] || sed 's/^/  | /' "$TMP/err" | tail -20
+	[ $step_rc = 0 ] || sed "s,$TMP,TMP,g; s/^/  | /" "$TMP/err" | tail -20
 	return 0
 }
 

@@ -8,12 +8,12 @@ for mode in delete truncate persist memory off; do
 	show "$mode: update" sqlite3 $db "PRAGMA journal_mode=$mode; UPDATE t SET v=v||'!' WHERE n=5; DELETE FROM t WHERE n=6; VACUUM;"
 	show "$mode: read" sqlite3 $db "SELECT count(*), sum(n), max(v) FROM t; PRAGMA integrity_check;"
 done
-# Four processes count to 100 together: lost updates would show.
+# Four processes count together: lost updates would show.
 sqlite3 count.db 'CREATE TABLE c(n); INSERT INTO c VALUES(0);'
 for p in 1 2 3 4; do
 	(
 		i=0
-		while [ $i -lt 25 ]; do
+		while [ $i -lt "$TXNS" ]; do
 			sqlite3 -cmd '.timeout 60000' count.db 'BEGIN IMMEDIATE; UPDATE c SET n=n+1; COMMIT;' || echo "process $p failed"
 			i=$((i + 1))
 		done

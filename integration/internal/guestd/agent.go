@@ -15,7 +15,7 @@ import (
 	"capstan/integration/internal/guestrpc"
 )
 
-// serve reports to the harness and runs commands until the guest is switched off.
+// serve reports to the harness and runs commands until the guest is switched off. It returns only for an error.
 func serve() error {
 	l, err := net.Listen("tcp", ":"+strconv.Itoa(guestrpc.Port))
 	if err != nil {

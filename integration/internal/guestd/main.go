@@ -12,11 +12,8 @@ import (
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == "agent" {
-		if err := serve(); err != nil {
-			fmt.Fprintln(os.Stderr, "guestd:", err)
-			os.Exit(1)
-		}
-		return
+		fmt.Fprintln(os.Stderr, "guestd:", serve())
+		os.Exit(1)
 	}
 	if os.Getpid() != 1 {
 		fmt.Fprintln(os.Stderr, "guestd: this is the first process of a lab guest; there is nothing to run by hand")
