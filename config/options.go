@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -123,8 +124,23 @@ func (c *Config) mount(e *Export) (server.Mount, error) {
 			x.Rules = append(x.Rules, export.Rule{Client: client, Grant: grants[a.Access], Squash: squashes[a.Squash]})
 		}
 	}
+	// Handles name the file system too, so that they turn stale when the export
+	// is pointed at another one. Every gateway finds the same number.
+	sum := sha256.Sum256([]byte(strings.Join(e.filesystem(), "\x00")))
+	x.FSCID = binary.BigEndian.Uint32(sum[:])
 	engine, err := c.engine(e)
 	return server.Mount{Export: x, Engine: engine}, err
+}
+
+// filesystem says which file system e exports, apart from how it is reached.
+func (e *Export) filesystem() []string {
+	switch e.Engine {
+	case "local":
+		return []string{e.Engine, e.Local.Root}
+	case "libcephfs":
+		return []string{e.Engine, e.LibCephFS.Filesystem, e.LibCephFS.Root}
+	}
+	return []string{e.Engine}
 }
 
 // instance names the mount of an export among those of one Ceph cluster, so
@@ -148,22 +164,20 @@ func (c *Config) engine(e *Export) (server.Engine, error) {
 		settings any
 		open     func(context.Context) (export.Volume, error)
 	)
-	// table is where a path-based engine keeps its handles: one file for each
-	// export and file system, so that pointing an export at another one and
-	// back loses nothing.
-	table := func(filesystem ...string) string {
-		if c.Server.StateDir == "" {
-			return ""
-		}
-		sum := sha256.Sum256([]byte(strings.Join(filesystem, "\x00")))
-		return filepath.Join(c.Server.StateDir, fmt.Sprintf("handles-%d-%x.db", e.ID, sum[:4]))
+	// Where a path-based engine keeps its handles: one file for each export and
+	// file system, so that pointing an export at another one and back loses
+	// nothing.
+	table := ""
+	if c.Server.StateDir != "" {
+		sum := sha256.Sum256([]byte(strings.Join(e.filesystem(), "\x00")))
+		table = filepath.Join(c.Server.StateDir, fmt.Sprintf("handles-%d-%x.db", e.ID, sum[:4]))
 	}
 	switch e.Engine {
 	case "memory":
 		o := e.Memory
 		settings = o
 		open = func(context.Context) (export.Volume, error) {
-			return memory.New(memory.Options{MaxBytes: uint64(o.Size), MaxFiles: uint64(o.Files)})
+			return memory.New(memory.Options{MaxBytes: uint64(o.Size), MaxFiles: uint64(o.Files), RootMode: 0o1777})
 		}
 	case "local":
 		o := e.Local
@@ -173,7 +187,7 @@ func (c *Config) engine(e *Export) (server.Engine, error) {
 			if err != nil {
 				return nil, err
 			}
-			return billyfs.NewVolume(fs, billyfs.Options{Table: table(e.Engine, o.Root)})
+			return billyfs.NewVolume(fs, billyfs.Options{Table: table})
 		}
 	case "libcephfs":
 		o := e.LibCephFS
@@ -186,7 +200,7 @@ func (c *Config) engine(e *Export) (server.Engine, error) {
 			if err != nil {
 				return nil, err
 			}
-			return billyfs.NewVolume(fs, billyfs.Options{Table: table(e.Engine, o.Conf, o.Filesystem, o.Root)})
+			return billyfs.NewVolume(fs, billyfs.Options{Table: table})
 		}
 	default:
 		return server.Engine{}, fmt.Errorf("engine %q", e.Engine)

@@ -21,16 +21,17 @@ import (
 // Server is a running NFS server.
 type Server struct {
 	// Constant after Start.
-	opt       Options
-	log       *slog.Logger
-	started   time.Time
-	keys      *export.KeyRing
-	exports   *export.Exports
-	files     *export.OpenFiles
-	state     *state.Store
-	rpc       *rpc.Server
-	metrics   *metrics
-	listeners []net.Listener
+	opt         Options
+	log         *slog.Logger
+	started     time.Time
+	keys        *export.KeyRing
+	exports     *export.Exports
+	files       *export.OpenFiles
+	state       *state.Store
+	rpc         *rpc.Server
+	metrics     *metrics
+	listeners   []net.Listener
+	metricsAddr string // "" if metrics are not served
 
 	stop       context.CancelFunc // ends ctx, the life of background work
 	ctx        context.Context
