@@ -54,14 +54,14 @@ func (s *attrChange) parse(c *compound, f *fattr) nfsv4.Status {
 	if s.owner != nil {
 		uid, err := c.table.Identity().ParseOwner(c.ctx, string(s.owner))
 		if err != nil {
-			return statusOf(err)
+			return c.statusOf(err)
 		}
 		s.Set, s.UID = s.Set|export.SetUID, uid
 	}
 	if s.group != nil {
 		gid, err := c.table.Identity().ParseGroup(c.ctx, string(s.group))
 		if err != nil {
-			return statusOf(err)
+			return c.statusOf(err)
 		}
 		s.Set, s.GID = s.Set|export.SetGID, gid
 	}

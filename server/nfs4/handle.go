@@ -32,7 +32,7 @@ func (c *compound) setCurrent(node export.Node) nfsv4.Status {
 	if !h.set || h.node.Export != node.Export {
 		rights, err := c.table.Enter(c.ctx, &c.peer, node.Export, c.version())
 		if err != nil {
-			return statusOf(err)
+			return c.statusOf(err)
 		}
 		h.rights = rights
 	}

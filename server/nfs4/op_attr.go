@@ -38,7 +38,7 @@ func opAccess(c *compound, a *accessArgs, _ *none) nfsv4.Status {
 	h := &c.cur
 	got, attr, err := h.vol().Access(c.ctx, h.rights.Cred, h.node.Object, export.Access(a.want&nfsv4.AccessKnown42))
 	if err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	supported := uint32(accessOfOther)
 	if attr.Type == export.TypeDirectory {
@@ -66,7 +66,7 @@ func opGetAttr(c *compound, a *getAttrArgs, _ *none) nfsv4.Status {
 		return st
 	}
 	if err := c.view.load(c, &c.cur, a.want); err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	c.view.encode(c.e, a.want)
 	return nfsv4.OK
@@ -134,19 +134,19 @@ func (c *compound) setAttr(s *attrChange, via export.File) nfsv4.Status {
 	if s.modeMask != 0 {
 		a, err := h.vol().GetAttr(c.ctx, h.rights.Cred, h.node.Object, export.MaskAuth)
 		if err != nil {
-			return statusOf(err)
+			return c.statusOf(err)
 		}
 		s.Mode, s.Set = a.Mode&^s.modeMask|s.modeBits, s.Set|export.SetMode
 	}
 	if s.Set == 0 {
 		_, err := h.vol().GetAttr(c.ctx, h.rights.Cred, h.node.Object, 0)
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	_, err := h.vol().SetAttr(c.ctx, h.rights.Cred, h.node.Object, via, &s.SetAttr)
-	if st := statusOf(err); st == nfsv4.ErrNotSupp {
+	if st := c.statusOf(err); st == nfsv4.ErrNotSupp {
 		return nfsv4.ErrAttrNotSupp
 	}
-	return statusOf(err)
+	return c.statusOf(err)
 }
 
 func (r *setAttrRes) encode(_ nfsv4.Status, e *xdr.Encoder) { r.attrset.Encode(e) }
@@ -171,7 +171,7 @@ func (c *compound) compare(a *fattr) nfsv4.Status {
 		return st
 	}
 	if err := c.view.load(c, &c.cur, a.mask); err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	return c.view.matches(a)
 }

@@ -63,7 +63,7 @@ func opReadDir(c *compound, a *readDirArgs, _ *none) nfsv4.Status {
 	if source&fromStatFS != 0 {
 		s, err := c.cur.vol().StatFS(c.ctx, c.cur.node.Object)
 		if err != nil {
-			return statusOf(err)
+			return c.statusOf(err)
 		}
 		c.view.statfs = s
 	}
@@ -156,7 +156,7 @@ func (l *listing) encodeAttrs(ent *export.Dirent, node export.Node) {
 	// Without the attributes themselves the entry says what it lacks them for,
 	// if the client wants to know; else the listing fails (RFC 8881 section
 	// 18.23.3).
-	v.failed = statusOf(err)
+	v.failed = l.c.statusOf(err)
 	if !l.want.Has(nfsv4.AttrRdAttrError) {
 		l.failed = v.failed
 		return

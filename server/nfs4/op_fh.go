@@ -8,14 +8,14 @@ import (
 
 func handleOps() []operation {
 	return []operation{
-		op(nfsv4.OpPutFH, 0, 2, setsFH, codec[putFHArgs, none]{
+		op(nfsv4.OpPutFH, 0, 2, 0, codec[putFHArgs, none]{
 			decode: (*putFHArgs).decode, run: opPutFH}),
-		op(nfsv4.OpPutRootFH, 0, 2, setsFH, codec[none, none]{run: opPutRootFH}),
+		op(nfsv4.OpPutRootFH, 0, 2, 0, codec[none, none]{run: opPutRootFH}),
 		// The public filehandle is the root (RFC 8881 section 4.1.2).
-		op(nfsv4.OpPutPubFH, 0, 2, setsFH, codec[none, none]{run: opPutRootFH}),
+		op(nfsv4.OpPutPubFH, 0, 2, 0, codec[none, none]{run: opPutRootFH}),
 		op(nfsv4.OpGetFH, 0, 2, needsFH, codec[none, none]{run: opGetFH}),
 		op(nfsv4.OpSaveFH, 0, 2, needsFH, codec[none, none]{run: opSaveFH}),
-		op(nfsv4.OpRestoreFH, 0, 2, setsFH, codec[none, none]{run: opRestoreFH}),
+		op(nfsv4.OpRestoreFH, 0, 2, 0, codec[none, none]{run: opRestoreFH}),
 	}
 }
 
@@ -26,7 +26,7 @@ func (a *putFHArgs) decode(d *xdr.Decoder) { a.fh = d.Opaque("nfs_fh4", nfsv4.FH
 func opPutFH(c *compound, a *putFHArgs, _ *none) nfsv4.Status {
 	node, err := c.table.Resolve(a.fh)
 	if err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	return c.setCurrent(node)
 }
@@ -34,7 +34,7 @@ func opPutFH(c *compound, a *putFHArgs, _ *none) nfsv4.Status {
 func opPutRootFH(c *compound, _ *none, _ *none) nfsv4.Status {
 	node, err := c.table.Root(c.ctx)
 	if err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	return c.setCurrent(node)
 }

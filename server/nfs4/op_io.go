@@ -64,7 +64,7 @@ func (c *compound) openStateless(want state.Access) (export.File, func(), nfsv4.
 	}
 	got, attr, err := h.vol().Access(c.ctx, h.rights.Cred, h.node.Object, rights)
 	if err != nil {
-		return nil, nil, statusOf(err)
+		return nil, nil, c.statusOf(err)
 	}
 	if st := openable(attr.Type); st != nfsv4.OK {
 		return nil, nil, st
@@ -73,7 +73,7 @@ func (c *compound) openStateless(want state.Access) (export.File, func(), nfsv4.
 		return nil, nil, nfsv4.ErrAccess
 	}
 	f, release, err := c.srv.opts.OpenFiles.Get(c.ctx, h.vol(), h.node.Object, mode)
-	return f, release, statusOf(err)
+	return f, release, c.statusOf(err)
 }
 
 // maxOffset is the end of the largest file there can be: offsets are signed in
@@ -102,26 +102,18 @@ func opRead(c *compound, a *readArgs, _ *none) nfsv4.Status {
 	if c.room() < sizeofRead {
 		return c.tooBig
 	}
-	f, st := c.open(a.id, state.AccessRead)
-	if st != nfsv4.OK {
-		return st
-	}
-	defer f.done()
 	n := min(int(a.count), c.srv.opts.MaxIO, c.room()-sizeofRead)
-	if a.offset >= maxOffset {
-		c.e.Bool(true)
-		c.e.Opaque(nil)
-		return nfsv4.OK
-	}
-	n = int(min(uint64(n), maxOffset-a.offset))
+	n = int(min(uint64(n), maxOffset-min(a.offset, maxOffset)))
+	// Getting the buffer can wait for other replies to leave; nothing is held
+	// meanwhile but the slot.
 	buf, err := c.payload(n)
 	if err != nil {
 		return nfsv4.ErrDelay // the connection is gone
 	}
-	got, eof, err := f.ReadAt(c.ctx, buf.Bytes(), a.offset)
-	if err != nil {
+	got, eof, st := c.readInto(buf.Bytes(), a)
+	if st != nfsv4.OK {
 		buf.Release()
-		return statusOf(err)
+		return st
 	}
 	c.e.Bool(eof)
 	if got == 0 {
@@ -131,6 +123,19 @@ func opRead(c *compound, a *readArgs, _ *none) nfsv4.Status {
 	}
 	c.e.OpaqueRef(buf.Bytes()[:got], buf.Releaser())
 	return nfsv4.OK
+}
+
+func (c *compound) readInto(p []byte, a *readArgs) (n int, eof bool, st nfsv4.Status) {
+	f, st := c.open(a.id, state.AccessRead)
+	if st != nfsv4.OK {
+		return 0, false, st
+	}
+	defer f.done()
+	if a.offset >= maxOffset {
+		return 0, true, nfsv4.OK
+	}
+	n, eof, err := f.ReadAt(c.ctx, p, a.offset)
+	return n, eof, c.statusOf(err)
 }
 
 // payload returns a buffer for data of the reply.
@@ -189,7 +194,7 @@ func opWrite(c *compound, a *writeArgs, r *writeRes) nfsv4.Status {
 	// What was written before a failure counts, unless it had to be stable; the
 	// client meets the failure when it writes the rest.
 	if err != nil && (n == 0 || a.stable != export.Unstable) {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	r.count, r.committed = uint32(n), max(committed, a.stable)
 	return nfsv4.OK
@@ -218,7 +223,7 @@ func opCommit(c *compound, a *commitArgs, _ *none) nfsv4.Status {
 	h := &c.cur
 	attr, err := h.vol().GetAttr(c.ctx, h.rights.Cred, h.node.Object, 0)
 	if err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	if st := openable(attr.Type); st != nfsv4.OK {
 		return st
@@ -226,11 +231,11 @@ func opCommit(c *compound, a *commitArgs, _ *none) nfsv4.Status {
 	// Whoever may name the file may have its data made safe.
 	f, release, err := c.srv.opts.OpenFiles.Get(c.ctx, h.vol(), h.node.Object, export.OpenWrite)
 	if err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	defer release()
 	if err := f.Commit(c.ctx, a.offset, uint64(a.count)); err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	// Taken behind the commit: data that were lost meanwhile must not look safe.
 	v := h.vol().WriteVerifier()

@@ -112,7 +112,7 @@ func (c *compound) regular() nfsv4.Status {
 	h := &c.cur
 	a, err := h.vol().GetAttr(c.ctx, h.rights.Cred, h.node.Object, 0)
 	if err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	return openable(a.Type)
 }
@@ -161,7 +161,7 @@ func opLockT(c *compound, a *lockTArgs, r *lockRes) nfsv4.Status {
 	}
 	f, release, err := c.srv.opts.OpenFiles.Get(c.ctx, c.cur.vol(), c.cur.node.Object, export.OpenRead)
 	if err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	defer release()
 	var st nfsv4.Status

@@ -11,11 +11,11 @@ import (
 
 func nameOps() []operation {
 	return []operation{
-		op(nfsv4.OpLookup, 0, 2, needsFH|setsFH, codec[nameArgs, none]{
+		op(nfsv4.OpLookup, 0, 2, needsFH, codec[nameArgs, none]{
 			decode: (*nameArgs).decode, run: opLookup}),
-		op(nfsv4.OpLookupP, 0, 2, needsFH|setsFH, codec[none, none]{run: opLookupP}),
+		op(nfsv4.OpLookupP, 0, 2, needsFH, codec[none, none]{run: opLookupP}),
 		op(nfsv4.OpReadLink, 0, 2, needsFH, codec[none, none]{run: opReadLink}),
-		op(nfsv4.OpCreate, 0, 2, needsFH|setsFH|modifies|writesFS, codec[createArgs, createRes]{
+		op(nfsv4.OpCreate, 0, 2, needsFH|modifies|writesFS, codec[createArgs, createRes]{
 			decode: (*createArgs).decode, limit: limitCreate, run: opCreate, encode: (*createRes).encode}),
 		op(nfsv4.OpLink, 0, 2, needsFH|needsSaved|modifies|writesFS, codec[nameArgs, changeInfo]{
 			decode: (*nameArgs).decode, limit: limitChangeInfo[nameArgs], run: opLink, encode: (*changeInfo).encode}),
@@ -59,7 +59,7 @@ func (i *changeInfo) encode(_ nfsv4.Status, e *xdr.Encoder) {
 // dirStatus translates an error of a call that wanted the current filehandle
 // to be a directory: a symbolic link is told so.
 func (c *compound) dirStatus(err error) nfsv4.Status {
-	st := statusOf(err)
+	st := c.statusOf(err)
 	if st == nfsv4.ErrNotDir {
 		a, err := c.cur.vol().GetAttr(c.ctx, c.cur.rights.Cred, c.cur.node.Object, 0)
 		if err == nil && a.Type == export.TypeSymlink {
@@ -91,7 +91,7 @@ func opLookupP(c *compound, _ *none, _ *none) nfsv4.Status {
 func opReadLink(c *compound, _ *none, _ *none) nfsv4.Status {
 	target, err := c.cur.vol().Readlink(c.ctx, c.cur.rights.Cred, c.cur.node.Object)
 	if err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	c.e.String(target)
 	return nfsv4.OK
@@ -174,7 +174,7 @@ func (c *compound) create(a *createArgs, s *export.SetAttr) (made export.Created
 	default:
 		made, err = vol.Mknod(c.ctx, cred, dir, name, &export.NewNode{Type: a.typ, Rdev: a.rdev, Attr: *s})
 	}
-	if st := statusOf(err); st == nfsv4.ErrNotSupp {
+	if st := c.statusOf(err); st == nfsv4.ErrNotSupp {
 		return made, nfsv4.ErrBadType // the Volume has no objects of this type
 	}
 	if err != nil {
@@ -248,7 +248,7 @@ func opRename(c *compound, a *renameArgs, r *renameRes) nfsv4.Status {
 	if err != nil {
 		// A directory in the way of a file, which the table of RFC 8881 section
 		// 15.2 has no ISDIR for, is EXIST (section 18.26.3).
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	if done.Replaced != nil {
 		c.lostName(*done.Replaced)

@@ -9,7 +9,7 @@ import (
 
 func openOps() []operation {
 	return []operation{
-		op(nfsv4.OpOpen, 0, 2, needsFH|setsFH|modifies, codec[openArgs, openRes]{
+		op(nfsv4.OpOpen, 0, 2, needsFH|modifies, codec[openArgs, openRes]{
 			decode: (*openArgs).decode, limit: limitOpen, run: opOpen, encode: (*openRes).encode}),
 		op(nfsv4.OpOpenDowngrade, 0, 2, needsFH|modifies, codec[openDowngradeArgs, stateIDRes]{
 			decode: (*openDowngradeArgs).decode, limit: limitStateID[openDowngradeArgs], run: opOpenDowngrade, encode: (*stateIDRes).encode}),
@@ -207,7 +207,7 @@ func (c *compound) openExisting(a *openArgs, r *openRes) nfsv4.Status {
 		// snapshot of the moment.
 		d, err := dir.vol().GetAttr(c.ctx, dir.rights.Cred, dir.node.Object, export.MaskChange)
 		if err != nil {
-			return statusOf(err)
+			return c.statusOf(err)
 		}
 		r.info = changeInfo{before: d.Change, after: d.Change}
 		if st := c.setCurrent(node); st != nfsv4.OK {
@@ -234,7 +234,7 @@ func (c *compound) openCurrent(a *openArgs, r *openRes) nfsv4.Status {
 	h := &c.cur
 	attr, err := h.vol().GetAttr(c.ctx, h.rights.Cred, h.node.Object, export.MaskAuth)
 	if err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	if st := openable(attr.Type); st != nfsv4.OK {
 		return st
@@ -250,7 +250,7 @@ func (c *compound) openCurrent(a *openArgs, r *openRes) nfsv4.Status {
 	defer pending.Abort()
 	f, err := h.vol().Open(c.ctx, h.rights.Cred, h.node.Object, a.mode())
 	if err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	r.stateID, st = pending.Commit(f)
 	return st
@@ -322,7 +322,7 @@ func (c *compound) truncateNew(size uint64, f export.File, a *openArgs) nfsv4.St
 		via = f
 	}
 	_, err := c.cur.vol().SetAttr(c.ctx, c.cur.rights.Cred, c.cur.node.Object, via, &export.SetAttr{Set: export.SetSize, Size: size})
-	return statusOf(err)
+	return c.statusOf(err)
 }
 
 // notOpenable finds the better status for a name that stands for something
@@ -331,7 +331,7 @@ func (c *compound) notOpenable(a *openArgs, err error) nfsv4.Status {
 	if _, attr, lerr := c.lookup(a.name, 0); lerr == nil && attr.Type != export.TypeRegular {
 		return openable(attr.Type)
 	}
-	return statusOf(err)
+	return c.statusOf(err)
 }
 
 // openReadOnly is an OPEN with create where nothing can be made: an existing
@@ -339,7 +339,7 @@ func (c *compound) notOpenable(a *openArgs, err error) nfsv4.Status {
 func (c *compound) openReadOnly(a *openArgs, r *openRes) nfsv4.Status {
 	_, _, err := c.lookup(a.name, 0)
 	switch {
-	case statusOf(err) == nfsv4.ErrNoEnt:
+	case c.statusOf(err) == nfsv4.ErrNoEnt:
 		return nfsv4.ErrROFS
 	case err != nil:
 		return c.dirStatus(err)

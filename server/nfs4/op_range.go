@@ -56,7 +56,7 @@ func opSeek(c *compound, a *seekArgs, r *seekRes) nfsv4.Status {
 	}
 	pos, eof, err := f.Seek(c.ctx, a.offset, export.SeekWhat(a.what))
 	r.offset, r.eof = pos, eof
-	return statusOf(err)
+	return c.statusOf(err)
 }
 
 func (r *seekRes) encode(_ nfsv4.Status, e *xdr.Encoder) {
@@ -99,7 +99,7 @@ func opAllocate(c *compound, a *rangeArgs, _ *none) nfsv4.Status {
 		return st
 	}
 	defer f.done()
-	return statusOf(f.Allocate(c.ctx, a.offset, a.length))
+	return c.statusOf(f.Allocate(c.ctx, a.offset, a.length))
 }
 
 func opDeallocate(c *compound, a *rangeArgs, _ *none) nfsv4.Status {
@@ -114,7 +114,7 @@ func opDeallocate(c *compound, a *rangeArgs, _ *none) nfsv4.Status {
 		return st
 	}
 	defer f.done()
-	return statusOf(f.Deallocate(c.ctx, a.offset, a.length))
+	return c.statusOf(f.Deallocate(c.ctx, a.offset, a.length))
 }
 
 // ioAdviseArgs is IO_ADVISE4args (RFC 7862 section 15.5.1).

@@ -47,7 +47,7 @@ func opGetXattr(c *compound, a *nameArgs, _ *none) nfsv4.Status {
 	}
 	value, err := c.cur.vol().GetXattr(c.ctx, c.cur.rights.Cred, c.cur.node.Object, string(a.name))
 	if err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	if !c.fits(4 + len(value) + 3) {
 		return c.tooBig
@@ -79,7 +79,7 @@ func opSetXattr(c *compound, a *setXattrArgs, r *changeInfo) nfsv4.Status {
 	}
 	ch, err := c.cur.vol().SetXattr(c.ctx, c.cur.rights.Cred, c.cur.node.Object, string(a.name), a.value, a.option)
 	*r = changeInfoOf(&ch)
-	return statusOf(err)
+	return c.statusOf(err)
 }
 
 func opRemoveXattr(c *compound, a *nameArgs, r *changeInfo) nfsv4.Status {
@@ -88,7 +88,7 @@ func opRemoveXattr(c *compound, a *nameArgs, r *changeInfo) nfsv4.Status {
 	}
 	ch, err := c.cur.vol().RemoveXattr(c.ctx, c.cur.rights.Cred, c.cur.node.Object, string(a.name))
 	*r = changeInfoOf(&ch)
-	return statusOf(err)
+	return c.statusOf(err)
 }
 
 // listXattrsArgs is LISTXATTRS4args (RFC 8276 section 8.4.3).
@@ -118,7 +118,7 @@ func opListXattrs(c *compound, a *listXattrsArgs, _ *none) nfsv4.Status {
 	}
 	names, err := c.cur.vol().ListXattr(c.ctx, c.cur.rights.Cred, c.cur.node.Object)
 	if err != nil {
-		return statusOf(err)
+		return c.statusOf(err)
 	}
 	slices.SortFunc(names, func(x, y string) int {
 		return cmp.Or(cmp.Compare(xattrCookie(x), xattrCookie(y)), cmp.Compare(x, y))

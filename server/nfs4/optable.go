@@ -28,8 +28,6 @@ const (
 	standsAlone
 	// aloneOnly: it must be the only operation of its COMPOUND.
 	aloneOnly
-	// setsFH: it changes the current filehandle.
-	setsFH
 	// encodesFailure: the result has a body in some failures too, whatever the
 	// failure is of.
 	encodesFailure

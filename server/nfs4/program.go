@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"capstan/export"
 	"capstan/server/nfs4/nfsv4"
 	"capstan/server/nfs4/state"
@@ -66,7 +68,8 @@ type Server struct {
 	minors       [maxMinor + 1]bool
 	maxReply     int // what the body of a reply without session may have
 
-	connMu sync.Mutex // held while a connection gets its record
+	connMu sync.Mutex     // held while a connection gets its record
+	faults rate.Sometimes // limits the log of failed operations
 }
 
 // New returns a Server.
@@ -95,7 +98,8 @@ func New(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opts: o, leaseSeconds: uint32(o.State.Lease() / time.Second), maxReply: o.MaxReply - replyHeader}
+	s := &Server{opts: o, leaseSeconds: uint32(o.State.Lease() / time.Second), maxReply: o.MaxReply - replyHeader,
+		faults: rate.Sometimes{Interval: time.Second}}
 	for _, m := range o.MinorVersions {
 		// Minor version 0 is known to the engine; its operations on clients and
 		// owners are still to come.

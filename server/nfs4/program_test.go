@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -249,5 +251,21 @@ func TestNewChecksOptions(t *testing.T) {
 	s.srv.minors[1] = false
 	if r := s.do(root, newRequest(1).add(nfsv4.OpPutRootFH)); r.status != nfsv4.ErrMinorVersMismatch {
 		t.Errorf("a minor version that is off: %v", r.status)
+	}
+}
+
+// The cause of an IO goes to the log, once a second at most.
+func TestFaultsAreLogged(t *testing.T) {
+	s := newSite(t)
+	var log bytes.Buffer
+	s.srv.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	c := &compound{srv: s.srv}
+	for range 3 {
+		if st := c.statusOf(export.Wrap("read", "x", errors.New("the disk is on fire"))); st != nfsv4.ErrIO {
+			t.Error(st)
+		}
+	}
+	if n := strings.Count(log.String(), "the disk is on fire"); n != 1 {
+		t.Errorf("%d lines: %s", n, log.String())
 	}
 }

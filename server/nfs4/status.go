@@ -57,6 +57,19 @@ func statusOf(err error) nfsv4.Status {
 	return nfsv4.ErrServerFault
 }
 
+// statusOf is statusOf for an error of the running operation. The cause behind
+// IO and SERVERFAULT is told in the log, since the client learns nothing of it;
+// at most once a second.
+func (c *compound) statusOf(err error) nfsv4.Status {
+	st := statusOf(err)
+	if st == nfsv4.ErrIO || st == nfsv4.ErrServerFault {
+		c.srv.faults.Do(func() {
+			c.srv.opts.Logger.Warn("nfs4: an operation failed", "peer", c.peer.Addr, "status", st, "err", err)
+		})
+	}
+	return st
+}
+
 // statusSet is a set of statuses, a bit for each.
 type statusSet [3]uint64
 
