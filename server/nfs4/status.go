@@ -110,7 +110,7 @@ var nearest = map[nfsv4.Status][]nfsv4.Status{
 	nfsv4.ErrXDev:        {nfsv4.ErrInval},
 	nfsv4.ErrNotDir:      {nfsv4.ErrInval, nfsv4.ErrWrongType},
 	nfsv4.ErrIsDir:       {nfsv4.ErrExist, nfsv4.ErrInval, nfsv4.ErrWrongType},
-	nfsv4.ErrSymlink:     {nfsv4.ErrInval, nfsv4.ErrNotDir, nfsv4.ErrWrongType},
+	nfsv4.ErrSymlink:     {nfsv4.ErrNotDir, nfsv4.ErrInval, nfsv4.ErrWrongType},
 	nfsv4.ErrBadType:     {nfsv4.ErrInval},
 	nfsv4.ErrWrongType:   {nfsv4.ErrInval},
 	nfsv4.ErrFBig:        {nfsv4.ErrInval},
