@@ -221,13 +221,6 @@ func limitCommit(*compound, *commitArgs) int { return nfsv4.VerifierSize }
 
 func opCommit(c *compound, a *commitArgs, _ *none) nfsv4.Status {
 	h := &c.cur
-	attr, err := h.vol().GetAttr(c.ctx, h.rights.Cred, h.node.Object, 0)
-	if err != nil {
-		return c.statusOf(err)
-	}
-	if st := openable(attr.Type); st != nfsv4.OK {
-		return st
-	}
 	// Whoever may name the file may have its data made safe.
 	f, release, err := c.srv.opts.OpenFiles.Get(c.ctx, h.vol(), h.node.Object, export.OpenWrite)
 	if err != nil {

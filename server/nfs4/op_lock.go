@@ -107,16 +107,6 @@ func checkRange(r state.LockRange) nfsv4.Status {
 	return nfsv4.OK
 }
 
-// regular answers what a lock on an object that is no regular file is told.
-func (c *compound) regular() nfsv4.Status {
-	h := &c.cur
-	a, err := h.vol().GetAttr(c.ctx, h.rights.Cred, h.node.Object, 0)
-	if err != nil {
-		return c.statusOf(err)
-	}
-	return openable(a.Type)
-}
-
 func opLock(c *compound, a *lockArgs, r *lockRes) nfsv4.Status {
 	if st := checkRange(a.r); st != nfsv4.OK {
 		return st
@@ -132,8 +122,10 @@ func opLock(c *compound, a *lockArgs, r *lockRes) nfsv4.Status {
 	case nfsv4.OK:
 		c.setStateID(r.id)
 	case nfsv4.ErrBadStateID:
-		if st := c.regular(); st == nfsv4.ErrIsDir {
-			return st
+		// No stateid is one of a directory's: say what is really wrong.
+		h := &c.cur
+		if a, err := h.vol().GetAttr(c.ctx, h.rights.Cred, h.node.Object, 0); err == nil && a.Type == export.TypeDirectory {
+			return nfsv4.ErrIsDir
 		}
 	}
 	return st
@@ -154,9 +146,6 @@ func (a *lockTArgs) decode(d *xdr.Decoder) {
 
 func opLockT(c *compound, a *lockTArgs, r *lockRes) nfsv4.Status {
 	if st := checkRange(a.r); st != nfsv4.OK {
-		return st
-	}
-	if st := c.regular(); st != nfsv4.OK {
 		return st
 	}
 	f, release, err := c.srv.opts.OpenFiles.Get(c.ctx, c.cur.vol(), c.cur.node.Object, export.OpenRead)

@@ -232,16 +232,15 @@ func openable(t export.FileType) nfsv4.Status {
 // openCurrent opens the current filehandle's object.
 func (c *compound) openCurrent(a *openArgs, r *openRes) nfsv4.Status {
 	h := &c.cur
-	attr, err := h.vol().GetAttr(c.ctx, h.rights.Cred, h.node.Object, export.MaskAuth)
-	if err != nil {
-		return c.statusOf(err)
-	}
-	if st := openable(attr.Type); st != nfsv4.OK {
-		return st
-	}
-	// Who may not write must not keep others from reading.
-	if a.deny&nfsv4.ShareDenyRead != 0 && !export.Permits(h.rights.Cred, &attr, export.PermWrite) {
-		return nfsv4.ErrAccess
+	if a.deny&nfsv4.ShareDenyRead != 0 {
+		// Who may not write must not keep others from reading.
+		attr, err := h.vol().GetAttr(c.ctx, h.rights.Cred, h.node.Object, export.MaskAuth)
+		if err != nil {
+			return c.statusOf(err)
+		}
+		if !export.Permits(h.rights.Cred, &attr, export.PermWrite) {
+			return nfsv4.ErrAccess
+		}
 	}
 	pending, st := c.beginOpen(a)
 	if st != nfsv4.OK {
@@ -249,8 +248,10 @@ func (c *compound) openCurrent(a *openArgs, r *openRes) nfsv4.Status {
 	}
 	defer pending.Abort()
 	f, err := h.vol().Open(c.ctx, h.rights.Cred, h.node.Object, a.mode())
-	if err != nil {
-		return c.statusOf(err)
+	if st := c.statusOf(err); st == nfsv4.ErrInval {
+		return nfsv4.ErrSymlink // a special file, see openable
+	} else if st != nfsv4.OK {
+		return st
 	}
 	r.stateID, st = pending.Commit(f)
 	return st

@@ -168,6 +168,20 @@ func TestOpenArguments(t *testing.T) {
 				t.Errorf("%v: got %v, want %v", x.parts, st, x.want)
 			}
 		}
+		for name, want := range map[string]nfsv4.Status{"sub": nfsv4.ErrIsDir, "link": nfsv4.ErrSymlink, "fifo": nfsv4.ErrSymlink} {
+			fh := c.fh("data", name)
+			if st := c.openStatus(fh, openBy("o", 1, 0), noCreate(), []any{nfsv4.ClaimFH}); st != want {
+				t.Errorf("CLAIM_FH of %s: %v", name, st)
+			}
+			commit, lock := want, want
+			if name == "fifo" {
+				commit, lock = nfsv4.ErrWrongType, nfsv4.ErrInval
+			}
+			c.expect(commit, fh, nfsv4.OpCommit, uint64(0), 0)
+			c.expect(lock, fh, nfsv4.OpLockT, nfsv4.LockRead, uint64(0), uint64(1), uint64(0), "l")
+			c.expect(want, fh, nfsv4.OpRead, nfsv4.AnonymousStateID, uint64(0), 1)
+			c.expect(want, fh, nfsv4.OpWrite, nfsv4.AnonymousStateID, uint64(0), 0, "x")
+		}
 		// By handle, and wishes for delegations.
 		if st := c.openStatus(o.fh, openBy("o", 3, 0), noCreate(), []any{nfsv4.ClaimFH}); st != nfsv4.OK {
 			t.Errorf("CLAIM_FH: %v", st)

@@ -216,6 +216,78 @@ func TestPanicFreesTheSlot(t *testing.T) {
 	c.run(root, c.with().add(nfsv4.OpPutRootFH)).op(nfsv4.OpPutRootFH, nfsv4.OK)
 }
 
+// A retry of a request that still runs is told to wait; then it gets the same
+// reply.
+func TestRetryOfARunningRequest(t *testing.T) {
+	s := newSite(t)
+	slow := &slowVolume{Volume: s.vol, entered: make(chan struct{}), leave: make(chan struct{})}
+	table, err := export.NewTable(t.Context(), []*export.Export{{ID: 1, Path: "/data", Volume: slow, Rules: []export.Rule{export.AllowAll}, Squash: export.SquashNone}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.srv.opts.Exports.Swap(table)
+	c := s.newClient(1, "client")
+	dir := c.fh("data")
+	req := c.sequence(true).add(nfsv4.OpPutFH, dir).add(nfsv4.OpCreate, 2, "once", attrs(bitmap()))
+	first := make(chan []byte)
+	go func() { first <- s.send(root, bytes.Clone(req.e.Bytes())) }()
+	<-slow.entered
+	s.do(root, req).op(nfsv4.OpSequence, nfsv4.ErrDelay).end()
+	close(slow.leave)
+	want := <-first
+	if got := s.do(root, req); !bytes.Equal(got.raw, want) || got.status != nfsv4.OK {
+		t.Errorf("the retry is answered %v", got.status)
+	}
+}
+
+// slowVolume makes Mkdir wait.
+type slowVolume struct {
+	export.Volume
+	entered, leave chan struct{}
+}
+
+func (v *slowVolume) Mkdir(ctx context.Context, c *export.Cred, dir export.Object, name string, s *export.SetAttr) (export.Created, error) {
+	close(v.entered)
+	<-v.leave
+	return v.Volume.Mkdir(ctx, c, dir, name, s)
+}
+
+// Readers see whole prefixes of a file that grows, and the end where it was.
+func TestReadWhileTheFileGrows(t *testing.T) {
+	dial := newSite(t).listen()
+	w := dial().client("writer")
+	open := func(c *dialed, how []any) (nfsv4.StateID, string) {
+		r := c.run(root, c.with().add(nfsv4.OpPutRootFH).add(nfsv4.OpLookup, "data").
+			add(nfsv4.OpOpen, join(openBy("o", 3, 0), how, byName("f"))...).add(nfsv4.OpGetFH))
+		o := r.op(nfsv4.OpPutRootFH, nfsv4.OK).op(nfsv4.OpLookup, nfsv4.OK).op(nfsv4.OpOpen, nfsv4.OK).opened()
+		return o.id, r.op(nfsv4.OpGetFH, nfsv4.OK).String("fh", 128)
+	}
+	id, fh := open(w, guarded(bitmap()))
+	const steps, step = 50, 1000
+	var wg sync.WaitGroup
+	for i := range 16 {
+		c := dial().client(fmt.Sprint("reader ", i))
+		id, fh := open(c, noCreate())
+		wg.Go(func() {
+			for have := 0; have < steps*step; {
+				r := c.run(root, c.with().add(nfsv4.OpPutFH, fh).add(nfsv4.OpRead, id, uint64(0), 1<<20)).
+					op(nfsv4.OpPutFH, nfsv4.OK).op(nfsv4.OpRead, nfsv4.OK)
+				eof, data := r.Bool("eof"), r.String("data", 1<<20)
+				if !eof || len(data)%step != 0 || len(data) < have || strings.Trim(data, "x") != "" {
+					t.Errorf("%d bytes after %d, eof %v", len(data), have, eof)
+					return
+				}
+				have = len(data)
+			}
+		})
+	}
+	for i := range steps {
+		w.run(root, w.with().add(nfsv4.OpPutFH, fh).add(nfsv4.OpWrite, id, uint64(i*step), nfsv4.Unstable, strings.Repeat("x", step))).
+			op(nfsv4.OpPutFH, nfsv4.OK).op(nfsv4.OpWrite, nfsv4.OK)
+	}
+	wg.Wait()
+}
+
 type panicky struct {
 	export.Volume
 	panics bool
