@@ -112,10 +112,12 @@ func Require(tb testing.TB, needs ...Need) {
 		return
 	}
 	reason := strings.ReplaceAll(err.Error(), "\n", "; ")
-	logPeer(tb, "SKIP", reason)
 	if os.Getenv(EnvRequire) == "1" {
+		logPeer(tb, "FAIL", reason)
 		tb.Fatalf("%s=1, but: %s", EnvRequire, reason)
+		return
 	}
+	logPeer(tb, "SKIP", reason)
 	tb.Skipf("no real peer: %s", reason)
 }
 
