@@ -17,7 +17,7 @@ import (
 
 // Lchmod implements [billyfs.AttrSetter].
 func (f *FS) Lchmod(p string, mode uint32) error {
-	return f.call("chmod", p, func(p string) error { return f.mount.Chmod(p, mode) })
+	return f.call("lchmod", p, func(p string) error { return f.lchmod(p, mode) })
 }
 
 // Lchown implements [billyfs.AttrSetter] and billy.Change.
@@ -34,23 +34,9 @@ func (f *FS) Truncate(p string, size int64) error {
 	return errors.Join(file.Truncate(size), file.Close())
 }
 
-// Lutimes implements [billyfs.AttrSetter]: go-ceph sets times of open files
-// only, so p is opened for it, which links and special files do not allow.
+// Lutimes implements [billyfs.AttrSetter].
 func (f *FS) Lutimes(p string, atime, mtime billyfs.Time) error {
-	return f.call("utimes", p, func(p string) error {
-		st, err := f.mount.Statx(p, cephfs.StatxIno, cephfs.AtSymlinkNofollow)
-		if err != nil {
-			return err
-		}
-		if t := typeOf(st.Mode); t != export.TypeRegular && t != export.TypeDirectory {
-			return syscall.EOPNOTSUPP // link-times
-		}
-		file, err := f.mount.Open(p, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(errnoOf(setTimes(file, atime, mtime)), errnoOf(file.Close()))
-	})
+	return f.call("lutimes", p, func(p string) error { return f.lutimes(p, atime, mtime) })
 }
 
 // setTimes sets both times, since libcephfs knows no "leave it": one not asked

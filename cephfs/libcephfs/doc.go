@@ -32,8 +32,9 @@
 //     attribute moves at once.
 //   - lagging-space: free space lags behind by the interval in which OSDs
 //     report it, about five seconds.
-//   - link-times: times of symbolic links and special files cannot be set:
-//     go-ceph sets times of open files only.
+//   - link-attributes: attributes of symbolic links and special files cannot be
+//     flushed, since such an object cannot be opened; they reach the MDS by
+//     themselves some seconds later.
 //   - unlinked-xattrs: extended attributes go by path, so those of an unlinked
 //     open file cannot be reached.
 //   - empty-xattr: go-ceph hands libcephfs no value for an empty one, which
@@ -43,8 +44,6 @@
 //     64 KiB (mds_max_xattr_pairs_size).
 //   - used-is-size: CephFS does not count the storage of a file; the space it
 //     takes is reported as its size, holes included.
-//   - small-devices: device numbers above 255 cannot be made (go-ceph's Mknod
-//     takes 16 bits).
 //   - lazy-metadata: the library returns from calls on names when the MDS has
 //     taken them into its memory. (Attributes are flushed before the reply.) They are lost only if the MDS and this
 //     process die together within the MDS's journal tick (about 5 s). With

@@ -171,7 +171,7 @@ func (f *FS) Mkdir(p string, perm uint32) error {
 
 // Mknod implements [billyfs.Mknoder].
 func (f *FS) Mknod(p string, typ export.FileType, perm uint32, dev export.Device) error {
-	var format uint16
+	var format uint32
 	switch typ {
 	case export.TypeBlock:
 		format = syscall.S_IFBLK
@@ -184,12 +184,10 @@ func (f *FS) Mknod(p string, typ export.FileType, perm uint32, dev export.Device
 	default:
 		return pathError("mknod", p, syscall.EINVAL)
 	}
-	if dev.Major > 255 || dev.Minor > 255 {
-		return pathError("mknod", p, syscall.EINVAL) // small-devices
+	if dev.Major >= 1<<12 || dev.Minor >= 1<<20 {
+		return pathError("mknod", p, syscall.EINVAL) // CephFS keeps 32 bits, as Linux does
 	}
-	return f.call("mknod", p, func(p string) error {
-		return f.mount.Mknod(p, format|uint16(perm&0o7777), uint16(dev.Major<<8|dev.Minor))
-	})
+	return f.call("mknod", p, func(p string) error { return f.mknod(p, format|perm&0o7777, dev) })
 }
 
 // Unlink implements [billyfs.Remover].

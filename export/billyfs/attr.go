@@ -69,8 +69,9 @@ func (v *Volume) SetAttr(ctx context.Context, c *export.Cred, o export.Object, v
 	if err := v.checkSize(&pre, s); err != nil {
 		return ch, err
 	}
+	v.touch(o.Ino, s.Set&export.SetSize != 0) // before, so that given times stay
 	err = v.apply(c, t, &pre, s)
-	v.changed(o, s.Set&export.SetSize != 0)
+	v.table.changed(o.Ino, o.NameHash)
 	if err != nil {
 		return ch, err
 	}
@@ -134,7 +135,9 @@ func (v *Volume) apply(c *export.Cred, t *target, a *export.Attr, s *export.SetA
 	undo := func(err error) error {
 		if chown {
 			_ = m.chown(a.UID, a.GID) // the first error is the one to tell
-			_ = m.chmod(a.Mode)
+			if a.Type != export.TypeSymlink {
+				_ = m.chmod(a.Mode)
+			}
 		}
 		return err
 	}
@@ -149,7 +152,9 @@ func (v *Volume) apply(c *export.Cred, t *target, a *export.Attr, s *export.SetA
 	mt := timeOf(s, export.SetMtime, export.SetMtimeNow, s.Mtime)
 	if at.Set || mt.Set {
 		if err := m.chtimes(at, mt); err != nil {
-			_ = m.chmod(a.Mode)
+			if a.Type != export.TypeSymlink {
+				_ = m.chmod(a.Mode)
+			}
 			return undo(err)
 		}
 	}

@@ -226,6 +226,20 @@ func (f *openFile) Allocate(ctx context.Context, off, n uint64) error {
 
 // Deallocate implements [export.File].
 func (f *openFile) Deallocate(ctx context.Context, off, n uint64) error {
+	if err := f.use(ctx, export.OpenWrite); err != nil {
+		return f.wrap("deallocate", err)
+	}
+	// Nothing is beyond the end (RFC 7862 section 15.4).
+	if f.op.v.facts.Deallocate && n != 0 {
+		size, err := f.size()
+		if err != nil {
+			return f.wrap("deallocate", err)
+		}
+		if off >= uint64(size) {
+			return nil
+		}
+		n = min(n, uint64(size)-off)
+	}
 	return f.wrap("deallocate", f.space(ctx, off, n, f.op.v.facts.Deallocate, Allocator.Deallocate))
 }
 

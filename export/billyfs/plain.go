@@ -2,9 +2,12 @@ package billyfs
 
 import (
 	"io"
+	"os"
 	"sync"
 
 	"github.com/go-git/go-billy/v5"
+
+	"capstan/export"
 )
 
 // sizer is a file that knows its size better than a path does.
@@ -18,10 +21,22 @@ type plainFile struct {
 
 func newPlainFile(f billy.File) File {
 	p := &plainFile{f: f}
-	if s, ok := f.(Syncer); ok { // osfs: an *os.File is inside
-		return &plainSyncFile{p, s}
+	o, ok := f.(osFile)
+	if !ok {
+		return p
+	}
+	if fi, err := o.Stat(); err == nil {
+		if _, ok := infoOfSys(fi); ok {
+			return &plainOSFile{p, o}
+		}
 	}
 	return p
+}
+
+// osFile is what a billy.File has that wraps an *os.File, as osfs' do.
+type osFile interface {
+	Stat() (os.FileInfo, error)
+	Sync() error
 }
 
 // ReadAt implements io.ReaderAt. Not every billy file allows it beside a
@@ -69,11 +84,21 @@ func (p *plainFile) size() (int64, error) {
 
 func (p *plainFile) Close() error { return p.f.Close() }
 
-// plainSyncFile is a plainFile that can be synced.
-type plainSyncFile struct {
+// plainOSFile is a plainFile with an *os.File or its like inside.
+type plainOSFile struct {
 	*plainFile
-	s Syncer
+	o osFile
 }
 
 // Sync implements [Syncer].
-func (p *plainSyncFile) Sync() error { return p.s.Sync() }
+func (p *plainOSFile) Sync() error { return p.o.Sync() }
+
+// StatInode implements [FileStater].
+func (p *plainOSFile) StatInode(export.AttrMask) (Info, error) {
+	fi, err := p.o.Stat()
+	if err != nil {
+		return Info{}, err
+	}
+	info, _ := infoOfSys(fi)
+	return info, nil
+}

@@ -31,3 +31,24 @@ func infoOfSys(fi os.FileInfo) (Info, bool) {
 		Ctime:  export.Timespec{Sec: int64(st.Ctim.Sec), Nsec: uint32(st.Ctim.Nsec)},
 	}}, true
 }
+
+// sysOf is the inverse of infoOfSys.
+func sysOf(a *export.Attr) any {
+	format := map[export.FileType]uint32{
+		export.TypeRegular: unix.S_IFREG, export.TypeDirectory: unix.S_IFDIR, export.TypeBlock: unix.S_IFBLK,
+		export.TypeChar: unix.S_IFCHR, export.TypeSymlink: unix.S_IFLNK, export.TypeSocket: unix.S_IFSOCK,
+		export.TypeFIFO: unix.S_IFIFO,
+	}[a.Type]
+	st := &syscall.Stat_t{
+		Ino: a.FileID, Mode: format | a.Mode, Uid: a.UID, Gid: a.GID,
+		Rdev: unix.Mkdev(a.Rdev.Major, a.Rdev.Minor), Size: int64(a.Size), Blocks: int64((a.Used + 511) / 512), Blksize: 4096,
+		Atim: syscall.NsecToTimespec(a.Atime.Time().UnixNano()),
+		Mtim: syscall.NsecToTimespec(a.Mtime.Time().UnixNano()),
+		Ctim: syscall.NsecToTimespec(a.Ctime.Time().UnixNano()),
+	}
+	nlink(&st.Nlink, a.Nlink)
+	return st
+}
+
+// nlink sets a field whose type differs between architectures.
+func nlink[T uint32 | uint64](field *T, n uint32) { *field = T(n) }

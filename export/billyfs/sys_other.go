@@ -2,7 +2,13 @@
 
 package billyfs
 
-import "os"
+import (
+	"os"
+
+	"capstan/export"
+)
 
 // infoOfSys knows no other system's FileInfo.Sys.
 func infoOfSys(os.FileInfo) (Info, bool) { return Info{}, false }
+
+func sysOf(*export.Attr) any { return nil }

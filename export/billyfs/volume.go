@@ -34,6 +34,10 @@ type Options struct {
 	// Async answers calls on names and attributes before they are on the disk,
 	// for a filesystem that has PathSyncer.
 	Async bool
+	// MaxFileSize bounds files, in bytes; 0: as the filesystem says, or 1 GiB if
+	// it says nothing and has no inodes, since it may well keep files in memory,
+	// holes included.
+	MaxFileSize uint64
 	// UID and GID own everything in a filesystem that knows no owners.
 	UID, GID uint32
 	// Logger gets one line for each fault worth one; nil: slog.Default.
@@ -220,6 +224,12 @@ func (v *Volume) setFacts() {
 	}
 	if f.MaxFileSize == 0 {
 		f.MaxFileSize = math.MaxInt64
+		if v.plain {
+			f.MaxFileSize = 1 << 30
+		}
+	}
+	if v.opt.MaxFileSize != 0 {
+		f.MaxFileSize = min(f.MaxFileSize, v.opt.MaxFileSize)
 	}
 	if f.TimeDelta == (export.Timespec{}) {
 		f.TimeDelta.Nsec = 1
