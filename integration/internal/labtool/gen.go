@@ -94,7 +94,7 @@ func genTree(dir string) error {
 			return fmt.Errorf("%q: %w", name, err)
 		}
 	}
-	if err := genSparse(filepath.Join(dir, "sparse"), 24); err != nil {
+	if err := genSparse(filepath.Join(dir, "sparse"), 4); err != nil {
 		return err
 	}
 	// Times last, children before their directories.
