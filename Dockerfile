@@ -7,7 +7,8 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN make static && make install DESTDIR=/out BUILT=1
+RUN make static
+RUN make install DESTDIR=/out BUILT=1 && install -d -m 755 /out/run/capstan
 
 FROM scratch
 COPY --from=build --chown=65532:65532 /out/ /
