@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/netip"
+	"regexp"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -84,8 +85,16 @@ func newMetrics(version string) *metrics {
 	})
 	info.Set(1)
 	m.registry.MustRegister(calls, seconds, m.connections, m.accepted, m.refused, m.bytesIn, m.bytesOut, m.dropped, info,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// goCollector reports on the Go runtime: what is usual, and where CPU time went,
+// garbage collection included (the runtime brings that up to date with each
+// collection).
+func goCollector() prometheus.Collector {
+	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(
+		collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/`)}))
 }
 
 // ConnOpened is part of [rpc.Observer].
