@@ -66,7 +66,7 @@ func (c *compound) openStateless(want state.Access) (export.File, func(), nfsv4.
 	if err != nil {
 		return nil, nil, c.statusOf(err)
 	}
-	if st := openable(attr.Type); st != nfsv4.OK {
+	if st := c.fileOnly(attr.Type); st != nfsv4.OK {
 		return nil, nil, st
 	}
 	if got == 0 && attr.UID != h.rights.Cred.UID {
@@ -224,7 +224,7 @@ func opCommit(c *compound, a *commitArgs, _ *none) nfsv4.Status {
 	// Whoever may name the file may have its data made safe.
 	f, release, err := c.srv.opts.OpenFiles.Get(c.ctx, h.vol(), h.node.Object, export.OpenWrite)
 	if err != nil {
-		return c.statusOf(err)
+		return c.noFile(err)
 	}
 	defer release()
 	if err := f.Commit(c.ctx, a.offset, uint64(a.count)); err != nil {

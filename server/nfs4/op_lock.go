@@ -150,7 +150,7 @@ func opLockT(c *compound, a *lockTArgs, r *lockRes) nfsv4.Status {
 	}
 	f, release, err := c.srv.opts.OpenFiles.Get(c.ctx, c.cur.vol(), c.cur.node.Object, export.OpenRead)
 	if err != nil {
-		return c.statusOf(err)
+		return c.noFile(err)
 	}
 	defer release()
 	var st nfsv4.Status

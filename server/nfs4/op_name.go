@@ -90,8 +90,10 @@ func opLookupP(c *compound, _ *none, _ *none) nfsv4.Status {
 
 func opReadLink(c *compound, _ *none, _ *none) nfsv4.Status {
 	target, err := c.cur.vol().Readlink(c.ctx, c.cur.rights.Cred, c.cur.node.Object)
-	if err != nil {
-		return c.statusOf(err)
+	if st := c.statusOf(err); st == nfsv4.ErrInval && c.minor > 0 {
+		return nfsv4.ErrWrongType // RFC 8881 section 18.24.3
+	} else if st != nfsv4.OK {
+		return st
 	}
 	c.e.String(target)
 	return nfsv4.OK

@@ -92,7 +92,7 @@ func TestCreateTypes(t *testing.T) {
 					t.Errorf("link to %q", target)
 				}
 			} else {
-				c.expect(nfsv4.ErrInval, fh, nfsv4.OpReadLink)
+				c.expect(nfsv4.ErrWrongType, fh, nfsv4.OpReadLink)
 			}
 		}
 		for _, typ := range []int{0, 1, 8, 9, 99} {

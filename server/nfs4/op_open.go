@@ -229,6 +229,25 @@ func openable(t export.FileType) nfsv4.Status {
 	return nfsv4.ErrSymlink
 }
 
+// fileOnly says why an operation on the bytes of a file is not for an object of
+// type t. Nobody opens anything because of it, so special files are told what
+// they are, in the minor versions that can say so (RFC 8881 section 18.22.3).
+func (c *compound) fileOnly(t export.FileType) nfsv4.Status {
+	if st := openable(t); st != nfsv4.ErrSymlink || t == export.TypeSymlink || c.minor == 0 {
+		return st
+	}
+	return nfsv4.ErrWrongType
+}
+
+// noFile translates the error of opening what should be a file for such an
+// operation: INVAL is a special file.
+func (c *compound) noFile(err error) nfsv4.Status {
+	if st := c.statusOf(err); st != nfsv4.ErrInval || c.minor == 0 {
+		return st
+	}
+	return nfsv4.ErrWrongType
+}
+
 // openCurrent opens the current filehandle's object.
 func (c *compound) openCurrent(a *openArgs, r *openRes) nfsv4.Status {
 	h := &c.cur

@@ -64,6 +64,9 @@ func (c *Compound) SetCount(n uint32) *Compound {
 	return c
 }
 
+// Ops is the number of operations appended.
+func (c *Compound) Ops() int { return int(c.n) }
+
 // ArgsLen is the length of the last operation's arguments, in bytes.
 func (c *Compound) ArgsLen() int { return c.e.Len() - c.body }
 
