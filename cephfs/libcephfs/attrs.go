@@ -79,9 +79,20 @@ func (f *FS) SyncEntries(p string) error {
 	return f.SyncAttrs(p)
 }
 
-// SyncAttrs implements [billyfs.PathSyncer]. It is needed whatever
-// SyncMetadata says: a client that holds the caps for it changes attributes in
-// its own memory only, and a kill of the process would take them back.
+// OpenAttrs implements [billyfs.AttrOpener]. A client that holds the caps for it
+// changes attributes in its own memory, and a kill of the process would take
+// them back, so they are flushed before the reply. The library's fsync waits for
+// that only if the flush has not begun, and opening a file begins it: so the
+// file is opened first.
+func (f *FS) OpenAttrs(p string, write bool) (billyfs.File, error) {
+	flag := os.O_RDONLY
+	if write {
+		flag = os.O_RDWR
+	}
+	return f.open(p, flag|syscall.O_NOFOLLOW, 0)
+}
+
+// SyncAttrs implements [billyfs.PathSyncer], for what the MDS itself changed.
 func (f *FS) SyncAttrs(p string) error {
 	return f.call("fsync", p, func(p string) error {
 		st, err := f.mount.Statx(p, cephfs.StatxIno, cephfs.AtSymlinkNofollow)

@@ -32,6 +32,7 @@ var (
 	_ billyfs.Remover        = (*FS)(nil)
 	_ billyfs.Renamer        = (*FS)(nil)
 	_ billyfs.AttrSetter     = (*FS)(nil)
+	_ billyfs.AttrOpener     = (*FS)(nil)
 	_ billyfs.Truncater      = (*FS)(nil)
 	_ billyfs.Xattrer        = (*FS)(nil)
 	_ billyfs.DirReader      = (*FS)(nil)

@@ -30,6 +30,9 @@
 //   - lazy-dirstat: size, links and times of a directory may show the state
 //     before a rename or a removal of ours for some seconds. The change
 //     attribute moves at once.
+//   - lazy-link-owner: a symbolic link cannot be opened, so a new one's owner
+//     reaches the MDS within about five seconds only; after a kill before that
+//     it is root's.
 //   - lagging-space: free space lags behind by the interval in which OSDs
 //     report it, about five seconds.
 //   - link-attributes: attributes of symbolic links and special files cannot be

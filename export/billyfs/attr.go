@@ -4,8 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/go-git/go-billy/v5"
-
 	"capstan/export"
 )
 
@@ -121,6 +119,10 @@ func (v *Volume) apply(c *export.Cred, t *target, a *export.Attr, s *export.SetA
 		gid = s.GID
 	}
 	m := v.mutatorOf(t)
+	defer m.close()
+	if err := m.begin(s.Set&export.SetSize != 0); err != nil {
+		return err
+	}
 	if s.Set&export.SetSize != 0 {
 		if err := m.truncate(int64(s.Size)); err != nil {
 			return err
@@ -173,138 +175,3 @@ func timeOf(s *export.SetAttr, set, now export.SetMask, at export.Timespec) Time
 	}
 	return Time{}
 }
-
-// mutator changes one object, by whatever way its filesystem has: an open
-// file if the object has no name, else by path.
-type mutator struct {
-	v *Volume
-	t *target
-}
-
-func (v *Volume) mutatorOf(t *target) mutator { return mutator{v, t} }
-
-// byFile returns the open file of an object without a name if it has I.
-func byFile[I any](m mutator) (i I, ok bool) {
-	if m.t.open == nil {
-		return i, false
-	}
-	return fileWith[I](m.t.open)
-}
-
-func (m mutator) chmod(mode uint32) error {
-	if m.v.plain {
-		m.v.table.setOwn(m.t.obj.Ino, func(o *ownAttr) { o.mode = mode })
-		return nil
-	}
-	if m.t.open != nil {
-		if f, ok := byFile[FileAttrSetter](m); ok {
-			return f.Chmod(mode)
-		}
-		return export.ErrNotSupp
-	}
-	switch {
-	case m.v.ext.setter != nil:
-		return m.v.ext.setter.Lchmod(m.t.path, mode)
-	case m.v.ext.change != nil:
-		return m.v.ext.change.Chmod(m.t.path, GoMode(mode))
-	case m.v.ext.chmod != nil:
-		return m.v.ext.chmod.Chmod(m.t.path, GoMode(mode))
-	}
-	return export.ErrNotSupp
-}
-
-func (m mutator) chown(uid, gid uint32) error {
-	if m.v.plain {
-		m.v.table.setOwn(m.t.obj.Ino, func(o *ownAttr) { o.uid, o.gid = uid, gid })
-		return nil
-	}
-	if m.t.open != nil {
-		if f, ok := byFile[FileAttrSetter](m); ok {
-			return f.Chown(int(uid), int(gid))
-		}
-		return export.ErrNotSupp
-	}
-	switch {
-	case m.v.ext.setter != nil:
-		return m.v.ext.setter.Lchown(m.t.path, int(uid), int(gid))
-	case m.v.ext.change != nil:
-		return m.v.ext.change.Lchown(m.t.path, int(uid), int(gid))
-	}
-	return export.ErrNotSupp
-}
-
-func (m mutator) chtimes(at, mt Time) error {
-	if m.v.plain {
-		now := export.TimespecOf(m.v.opt.now())
-		m.v.table.setOwn(m.t.obj.Ino, func(o *ownAttr) {
-			o.atime, o.mtime = pick(at, o.atime, now), pick(mt, o.mtime, now)
-		})
-		return nil
-	}
-	if m.t.open != nil {
-		if f, ok := byFile[FileAttrSetter](m); ok {
-			return f.Chtimes(at, mt)
-		}
-		return export.ErrNotSupp
-	}
-	switch {
-	case m.v.ext.setter != nil:
-		return m.v.ext.setter.Lutimes(m.t.path, at, mt)
-	case m.v.ext.change != nil && m.t.info.Type != export.TypeSymlink:
-		now := export.TimespecOf(m.v.opt.now())
-		a, b := pick(at, m.t.info.Atime, now), pick(mt, m.t.info.Mtime, now)
-		return m.v.ext.change.Chtimes(m.t.path, a.Time(), b.Time())
-	}
-	return export.ErrNotSupp
-}
-
-func pick(t Time, old, now export.Timespec) export.Timespec {
-	switch {
-	case t.Now:
-		return now
-	case t.Set:
-		return t.At
-	}
-	return old
-}
-
-func (m mutator) truncate(size int64) error {
-	// An open file is truncated through itself where that is possible, so that
-	// one inode never has two ideas of its size in a caching filesystem.
-	if op := m.v.openedOf(m.t.obj); op != nil {
-		if f := op.writable(); f != nil {
-			return f.Truncate(size)
-		}
-	}
-	if m.t.path == "" {
-		return export.ErrStale
-	}
-	if m.v.ext.truncater != nil {
-		return m.v.ext.truncater.Truncate(m.t.path, size)
-	}
-	f, err := m.v.openPath(m.t.path, oWrite, 0)
-	if err != nil {
-		return err
-	}
-	err = f.Truncate(size)
-	if err2 := f.Close(); err == nil {
-		err = err2
-	}
-	return err
-}
-
-func (m mutator) sync() error {
-	if m.v.opt.Async {
-		return nil
-	}
-	if m.t.open != nil {
-		if f, ok := byFile[Syncer](m); ok {
-			return f.Sync()
-		}
-		return nil
-	}
-	return m.v.syncAttrs(m.t.path)
-}
-
-// interface check: what billy calls Change is what we use as such.
-var _ billy.Chmod = billy.Change(nil)

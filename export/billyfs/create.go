@@ -90,8 +90,8 @@ func (w *entryWork) attrs(typ export.FileType, s *export.SetAttr) (export.Attr, 
 }
 
 // finish dresses the object just made as a wants it, and s its size and times.
-// If that fails the entry is taken away again.
-func (w *entryWork) finish(a export.Attr, s *export.SetAttr) (out export.Created, t *target, err error) {
+// If that fails the entry is taken away again. f is the file if it is open.
+func (w *entryWork) finish(a export.Attr, s *export.SetAttr, f File) (out export.Created, t *target, err error) {
 	v := w.v
 	t = &target{ref: nameRef{w.dir.obj.Ino, w.name}, path: w.path, seq: v.table.now()}
 	undo := func(err error) (export.Created, *target, error) {
@@ -109,6 +109,11 @@ func (w *entryWork) finish(a export.Attr, s *export.SetAttr) (out export.Created
 	}
 	t.obj = objectOf(&t.info)
 	m := v.mutatorOf(t)
+	m.file = f
+	defer m.close()
+	if err := m.begin(false); err != nil {
+		return undo(err)
+	}
 	if t.info.UID != a.UID || t.info.GID != a.GID {
 		if err := m.chown(a.UID, a.GID); err != nil {
 			return undo(err)
@@ -131,7 +136,10 @@ func (w *entryWork) finish(a export.Attr, s *export.SetAttr) (out export.Created
 			return undo(err)
 		}
 	}
-	v.changed(t.obj, false)
+	if err := m.sync(); err != nil {
+		return undo(err)
+	}
+	v.table.changed(t.obj.Ino, t.obj.NameHash)
 	if err := v.met(t); err != nil {
 		return undo(err)
 	}
@@ -142,9 +150,6 @@ func (w *entryWork) finish(a export.Attr, s *export.SetAttr) (out export.Created
 func (w *entryWork) report(t *target) (out export.Created, err error) {
 	v := w.v
 	v.changed(w.dir.obj, true)
-	if err := v.syncAttrs(t.path); err != nil {
-		return out, err
-	}
 	if err := v.syncEntries(w.dir.path); err != nil {
 		return out, err
 	}
@@ -226,7 +231,7 @@ func (w *entryWork) create(args *export.Create) (out export.Created, err error) 
 	if err != nil {
 		return out, err
 	}
-	_, t, err := w.finish(a, &args.Attr)
+	_, t, err := w.finish(a, &args.Attr, f)
 	if err != nil {
 		return out, errors.Join(err, f.Close())
 	}
@@ -353,7 +358,7 @@ func (v *Volume) make(ctx context.Context, c *export.Cred, dir export.Object, na
 	if err := mk(w.path); err != nil {
 		return out, err
 	}
-	_, t, err := w.finish(a, s)
+	_, t, err := w.finish(a, s, nil)
 	if err != nil {
 		return out, err
 	}

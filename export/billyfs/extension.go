@@ -89,6 +89,14 @@ type AttrSetter interface {
 	Lutimes(path string, atime, mtime Time) error
 }
 
+// AttrOpener opens anything but a symbolic link, to change attributes through
+// the open file and then sync that: for a filesystem where the sync of a file
+// opened after a change would not wait for it. The File should be a
+// [FileAttrSetter] and a [Syncer]; write says that it is going to be truncated.
+type AttrOpener interface {
+	OpenAttrs(path string, write bool) (File, error)
+}
+
 // Truncater sets the size of a regular file by path. Without it the file is
 // opened for that.
 type Truncater interface {

@@ -162,7 +162,12 @@ func (v *Volume) clearSetID(c *export.Cred, op *opened) error {
 	defer ls.unlock()
 	mode := export.ModeAfterWrite(c, &t.info.Attr)
 	if mode != t.info.Mode {
-		if err := v.mutatorOf(t).chmod(mode); err != nil {
+		m := v.mutatorOf(t)
+		defer m.close()
+		if err := m.begin(false); err != nil {
+			return err
+		}
+		if err := m.chmod(mode); err != nil {
 			return err
 		}
 		v.changed(op.obj, false)

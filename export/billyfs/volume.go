@@ -79,21 +79,22 @@ var _ export.Volume = (*Volume)(nil)
 // extensions are the optional interfaces of the filesystem, nil where it lacks
 // one. Constant.
 type extensions struct {
-	inoder    Inoder
-	opener    Opener
-	linker    Linker
-	mkdirer   Mkdirer
-	mknoder   Mknoder
-	remover   Remover
-	renamer   Renamer
-	setter    AttrSetter
-	change    billy.Change
-	chmod     billy.Chmod
-	truncater Truncater
-	xattrer   Xattrer
-	statfser  StatFSer
-	lister    DirReader
-	syncer    PathSyncer
+	inoder     Inoder
+	opener     Opener
+	linker     Linker
+	mkdirer    Mkdirer
+	mknoder    Mknoder
+	remover    Remover
+	renamer    Renamer
+	setter     AttrSetter
+	attrOpener AttrOpener
+	change     billy.Change
+	chmod      billy.Chmod
+	truncater  Truncater
+	xattrer    Xattrer
+	statfser   StatFSer
+	lister     DirReader
+	syncer     PathSyncer
 }
 
 func extensionsOf(fs billy.Filesystem) (x extensions) {
@@ -105,6 +106,7 @@ func extensionsOf(fs billy.Filesystem) (x extensions) {
 	x.remover, _ = fs.(Remover)
 	x.renamer, _ = fs.(Renamer)
 	x.setter, _ = fs.(AttrSetter)
+	x.attrOpener, _ = fs.(AttrOpener)
 	x.change, _ = fs.(billy.Change)
 	x.chmod, _ = fs.(billy.Chmod)
 	x.truncater, _ = fs.(Truncater)
