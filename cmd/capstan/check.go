@@ -76,8 +76,13 @@ func printExports(w io.Writer, c *config.Config) error {
 }
 
 // checkOnline opens each export's engine, asks it for its root and closes it.
+// It does so as a stranger, without the state directory: a gateway that serves
+// this configuration keeps its handle tables, and its sessions at the cluster,
+// which its successor would evict.
 func checkOnline(ctx context.Context, w io.Writer, c *config.Config) error {
-	mounts, err := c.Mounts()
+	stranger := *c
+	stranger.Server.StateDir = ""
+	mounts, err := stranger.Mounts()
 	if err != nil {
 		return err
 	}
