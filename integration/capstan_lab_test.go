@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -75,6 +74,9 @@ type gatewayConfig struct {
 	server  string // further lines of the section server, YAML flow or indented by two
 	nfs     string // further lines of the section nfs
 	exports []string
+	private map[string]string // as CapstanOptions.Private
+	env     []string          // added to the environment
+	dir     string            // of the gateway; a fresh one if empty
 }
 
 func (c gatewayConfig) text(dir string, port int) string {
@@ -115,7 +117,7 @@ func cephExport(c *Cluster, path string, id int, root string) string {
 }
 
 // startGateway starts a gateway in dir.
-func startGateway(ctx context.Context, n *Net, dir string, c gatewayConfig, env ...string) (*gateway, error) {
+func startGateway(ctx context.Context, n *Net, dir string, c gatewayConfig) (*gateway, error) {
 	for _, d := range []string{"state", "local"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return nil, err
@@ -127,7 +129,8 @@ func startGateway(ctx context.Context, n *Net, dir string, c gatewayConfig, env 
 	}
 	g := &gateway{dir: dir, port: ports[0], control: filepath.Join(dir, "control.sock")}
 	g.Capstan, err = StartCapstan(ctx, dir, CapstanOptions{
-		Net: n, Config: c.text(dir, g.port), Tags: buildTags(), Race: os.Getenv("CAPSTAN_RACE") == "1", Env: env,
+		Net: n, Config: c.text(dir, g.port), Tags: buildTags(), Race: os.Getenv("CAPSTAN_RACE") == "1", Env: c.env, Private: c.private,
+		Addr: fmt.Sprintf("%s:%d", ServerIP, g.port),
 	})
 	return g, err
 }
@@ -136,7 +139,11 @@ func startGateway(ctx context.Context, n *Net, dir string, c gatewayConfig, env 
 func ownGateway(tb testing.TB, c gatewayConfig) *gateway {
 	tb.Helper()
 	n := lab.Net(tb)
-	g, err := startGateway(Context(tb), n, TempDir(tb), c)
+	dir := c.dir
+	if dir == "" {
+		dir = TempDir(tb)
+	}
+	g, err := startGateway(Context(tb), n, dir, c)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -161,12 +168,7 @@ func (g *gateway) mount(version, path string, options ...string) NFSMount {
 
 // status asks the gateway for its status.
 func (g *gateway) status(ctx context.Context) (*server.Status, error) {
-	r, err := g.Command(ctx, "status", "--socket", g.control, "--json")
-	if err != nil {
-		return nil, err
-	}
-	var st server.Status
-	return &st, json.Unmarshal([]byte(r.Stdout), &st)
+	return server.ReadStatus(ctx, g.control)
 }
 
 var sharedGateway *gateway // guarded by lab.mu

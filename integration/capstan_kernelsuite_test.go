@@ -1,0 +1,159 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// suiteProgram builds the behaviour suite as a program for guests, once.
+var suiteProgram = sync.OnceValues(func() (string, error) {
+	dir, err := Scratch("suite")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "kernelsuite")
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	_, err = runCommand(ctx, procSpec{
+		argv: []string{"go", "test", "-c", "-o", path, "capstan/integration/internal/kernelsuite"}, env: []string{"CGO_ENABLED=0"},
+	})
+	return path, err
+})
+
+// suiteKnown are the rows that cannot hold through a kernel client, with the reason; by version, "" for all.
+var suiteKnown = map[string]map[string]string{
+	"":    {},
+	"3":   {},
+	"4.1": {},
+	"4.2": {},
+}
+
+var suiteRow = regexp.MustCompile(`^\s+--- (PASS|FAIL|SKIP): TestKernel/(\S+) \(([\d.]+)s\)$`)
+
+// The behaviour suite that every Volume runs, through the kernel's client and capstan, on each version.
+func TestSuiteThroughKernel(t *testing.T) {
+	for _, engine := range []string{"memory", "libcephfs"} {
+		for _, version := range versions {
+			if engine == "libcephfs" && version != "4.2" && !fullSizes() {
+				continue // what the engine does is in the suite that runs on it directly
+			}
+			t.Run(engine+"/v"+version, func(t *testing.T) {
+				gw := capstan(t)
+				g := lab.Guest(t, 0)
+				ctx := longContext(t, 10*time.Minute)
+				at := mustMount(t, g, gw.mount(version, sharedExports[engine], "actimeo=0"))
+				runKernelSuite(t, ctx, g, at, version)
+			})
+		}
+	}
+}
+
+// runKernelSuite runs the suite in a directory of a guest and reports each row as a subtest.
+func runKernelSuite(t *testing.T, ctx context.Context, g *Guest, at, version string) {
+	t.Helper()
+	program, err := suiteProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := copyFile(program, filepath.Join(g.Share, "kernelsuite"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]string{}
+	for _, v := range []string{"", version} {
+		for row, reason := range suiteKnown[v] {
+			known[row] = reason
+		}
+	}
+	list, err := json.Marshal(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	_, runErr := g.RunCommand(ctx, GuestCommand{
+		Argv: []string{"/lab/kernelsuite", "-test.v", "-test.run", "^TestKernel$", "-test.timeout", "15m"},
+		Env:  []string{"KERNEL_SUITE_DIR=" + at, "KERNEL_SUITE_KNOWN=" + string(list), "KERNEL_SUITE_ONLY=" + os.Getenv("KERNEL_SUITE_ONLY")},
+		Dir:  "/tmp", Stdout: &out,
+	})
+	// What a row said stands between its RUN line and the next.
+	said := map[string][]string{}
+	row := ""
+	type result struct{ row, outcome string }
+	var results []result
+	for line := range strings.Lines(out.String()) {
+		line = strings.TrimRight(line, "\n")
+		if m := suiteRow.FindStringSubmatch(line); m != nil {
+			results = append(results, result{m[2], m[1]})
+			continue
+		}
+		if name, ok := strings.CutPrefix(line, "=== RUN   TestKernel/"); ok {
+			row = name
+			continue
+		}
+		said[row] = append(said[row], line)
+	}
+	if len(results) < 50 && os.Getenv("KERNEL_SUITE_ONLY") == "" {
+		t.Fatalf("only %d rows ran: %v\n%s", len(results), runErr, lastLines(out.String(), 30))
+	}
+	failed := 0
+	for _, r := range results {
+		if r.outcome == "PASS" && known[r.row] == "" {
+			continue
+		}
+		t.Run(r.row, func(t *testing.T) {
+			switch {
+			case r.outcome == "FAIL":
+				failed++
+				t.Errorf("%s", strings.Join(said[r.row], "\n"))
+			case r.outcome == "SKIP":
+				t.Skip(strings.Join(said[r.row], "\n"))
+			default:
+				t.Log("fails as known: " + known[r.row])
+			}
+		})
+	}
+	if runErr != nil && failed == 0 {
+		t.Errorf("%v", runErr)
+	}
+	Peer(t, fmt.Sprintf("%d rows", len(results)))
+	t.Logf("%d rows, %d known to fail", len(results), len(known))
+}
+
+// The behaviour suite on a real CephFS through libcephfs, without NFS between.
+func TestSuiteOnLibCephFS(t *testing.T) {
+	requireLibCephFS(t)
+	c := lab.Cluster(t)
+	n := lab.Net(t)
+	ctx := longContext(t, 10*time.Minute)
+	dir := TempDir(t)
+	bin := filepath.Join(dir, "libcephfs.test")
+	if _, err := runCommand(ctx, procSpec{
+		argv: []string{"go", "test", "-c", "-tags", strings.Join(buildTags(), ","), "-o", bin, "capstan/cephfs/libcephfs"}, env: []string{"CGO_ENABLED=1"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := runCommand(ctx, procSpec{
+		argv: []string{bin, "-test.v", "-test.timeout", "10m"}, net: n, dir: dir, env: []string{"CAPSTAN_TEST_CEPH_CONF=" + c.ConfPath()},
+	})
+	passed := strings.Count(r.Stdout, "--- PASS: ")
+	if err != nil {
+		for _, line := range r.Lines() {
+			if strings.Contains(line, "--- FAIL") || strings.Contains(line, "_test.go:") || strings.Contains(line, "rows_") || strings.Contains(line, "panic") {
+				t.Error(line)
+			}
+		}
+		t.Errorf("%v", err)
+	}
+	if passed < 50 {
+		t.Errorf("only %d tests ran", passed)
+	}
+	t.Logf("%d tests passed", passed)
+}
