@@ -329,7 +329,7 @@ func (ch Channel) encode(e *xdr.Encoder) {
 // DefaultFore and DefaultBack are the channels that [Client.NewSession] asks
 // for, unless told otherwise.
 var (
-	DefaultFore = Channel{0, 2 << 20, 2 << 20, 64 << 10, 128, 64}
+	DefaultFore = Channel{0, 8 << 20, 8 << 20, 64 << 10, 128, 64}
 	DefaultBack = Channel{0, 4096, 4096, 0, 2, 1}
 )
 
