@@ -73,7 +73,7 @@ func printStatus(w io.Writer, st *server.Status, now time.Time) error {
 		return err
 	}
 	n := st.NFS4
-	fmt.Fprintf(w, "\nNFSv4: %d clients (%d expired), %d sessions, %d opens, %d locks\n", n.Counts.Clients, n.Courtesy, n.Sessions, n.Opens, n.Locks)
+	fmt.Fprintf(w, "\nNFSv4: %d clients (%d expired), %d sessions, %d opens, %d locks\n", len(n.Clients), n.Courtesy, n.Sessions, n.Opens, n.Locks)
 	if len(n.Clients) == 0 {
 		return nil
 	}
