@@ -66,7 +66,7 @@ func run(ctx context.Context, binary string, port int, once bool) (err error) {
 	defer cancel()
 	cluster, err := integration.StartCluster(start, filepath.Join(dir, "ceph"), integration.ClusterOptions{})
 	if err != nil {
-		return fmt.Errorf("Ceph did not start: %w", err)
+		return fmt.Errorf("the cluster did not start: %w", err)
 	}
 	defer func() { err = errors.Join(err, ignoreInterrupt(cluster.Close())) }()
 	say("Ceph is up after %.1f s; its configuration is %s", time.Since(begin).Seconds(), cluster.ConfPath())
