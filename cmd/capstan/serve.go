@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"capstan/config"
+	"capstan/internal/loglimit"
 	"capstan/server"
 )
 
@@ -192,11 +193,16 @@ func watchdog(log *slog.Logger, s *server.Server) (stop func()) {
 	return func() { close(done); <-exited }
 }
 
+// logBurst is how many lines of one message go to the log per minute: enough
+// to follow what happens, too few for clients to fill a disk.
+const logBurst = 100
+
 func newLogger(l config.Log) *slog.Logger {
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	o := &slog.HandlerOptions{Level: levels[l.Level]}
+	var h slog.Handler = slog.NewTextHandler(os.Stderr, o)
 	if l.Format == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, o))
+		h = slog.NewJSONHandler(os.Stderr, o)
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, o))
+	return slog.New(loglimit.New(h, logBurst, time.Minute))
 }
