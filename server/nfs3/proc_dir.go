@@ -82,6 +82,7 @@ func (c *call) list(plus bool) Status {
 		space: int(min(c.args.maxCount, c.server.options.MaxDir)) - sizeOfDirHead - sizeOfDirTail,
 		names: int(min(c.args.dirCount, math.MaxInt32)),
 	}
+	c.reply.Expect(w.space)
 	eof, err := w.run(t, &a)
 	switch {
 	case err != nil && w.listed == 0:

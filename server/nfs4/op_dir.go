@@ -70,6 +70,7 @@ func opReadDir(c *compound, a *readDirArgs, _ *none) nfsv4.Status {
 	c.view.c, c.view.features, l.source = c, c.cur.vol().Features(), source
 	l.features, l.statfs = c.view.features, c.view.statfs
 
+	c.e.Expect(l.end - c.e.Len())
 	eof, err := c.table.ReadDir(c.ctx, &c.peer, c.version(), c.cur.rights, c.cur.node, a.cookie,
 		export.AttrMask(source&maskOfSource), l.emit)
 	switch {

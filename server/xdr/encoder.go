@@ -1,6 +1,9 @@
 package xdr
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"sync"
+)
 
 // Encoder appends XDR values to a slice. The zero Encoder is ready for use;
 // [Encoder.Reset] keeps its storage for the next record.
@@ -8,6 +11,8 @@ type Encoder struct {
 	buf  []byte
 	refs []ref
 	size int // bytes spliced in by reference, padding included
+
+	small []byte // storage that Expect replaced; empty
 }
 
 // ref is a payload that stands at offset at of buf without being copied there.
@@ -151,10 +156,44 @@ func (e *Encoder) AppendSince(dst []byte, m Mark) []byte {
 	return append(dst, e.buf[from:]...)
 }
 
+// large is the storage of encodings above largeSize, for the next ones.
+var large sync.Pool // of *[]byte, empty
+
+const largeSize = 64 << 10
+
+// Expect says that n bytes are likely to be appended. If that is a lot, storage
+// that an earlier encoding has grown to is used, so that this one need not grow
+// to it again. Nothing is allocated: what a peer only asks for takes no memory.
+func (e *Encoder) Expect(n int) {
+	if n < largeSize || n <= cap(e.buf)-len(e.buf) {
+		return
+	}
+	kept, ok := large.Get().(*[]byte)
+	if !ok {
+		return
+	}
+	if cap(*kept) <= cap(e.buf) {
+		large.Put(kept)
+		return
+	}
+	old := e.buf
+	e.buf = append(*kept, old...)
+	if e.small == nil {
+		e.small = old[:0]
+	}
+}
+
 // Shrink gives up the storage of e, which must be empty, if it is larger than
-// max bytes: for encoders that are kept and reused.
+// max bytes: for encoders that are kept and reused. See [Encoder.Expect].
 func (e *Encoder) Shrink(max int) {
 	if cap(e.buf) > max {
-		e.buf = nil
+		if cap(e.buf) > largeSize {
+			kept := e.buf
+			large.Put(&kept)
+		}
+		if e.buf = nil; cap(e.small) <= max {
+			e.buf = e.small
+		}
 	}
+	e.small = nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -135,6 +136,46 @@ func TestReleaseOnce(t *testing.T) {
 		if n != 1 {
 			t.Errorf("payload %d released %d times", i, n)
 		}
+	}
+}
+
+func TestExpect(t *testing.T) {
+	large = sync.Pool{}
+	var e Encoder
+	e.Uint32(1)
+	e.Expect(1 << 20)
+	if cap(e.buf) >= largeSize {
+		t.Error("memory was taken for what is only expected")
+	}
+	e.Fixed(make([]byte, 3*largeSize))
+	e.Reset()
+	grown := cap(e.buf)
+	e.Shrink(largeSize)
+	if cap(e.buf) != 0 {
+		t.Errorf("%d bytes kept", cap(e.buf))
+	}
+
+	e.Uint32(2)
+	own := cap(e.buf)
+	m := e.Mark()
+	e.Expect(largeSize - 1)
+	if cap(e.buf) != own {
+		t.Error("large storage for little")
+	}
+	e.Expect(largeSize)
+	if n := cap(e.buf); n != own && n != grown { // a pool may forget
+		t.Errorf("%d bytes, neither its own %d nor the %d that were kept", n, own, grown)
+	}
+	e.Fixed(make([]byte, 2*largeSize))
+	e.TruncateTo(m)
+	e.Uint32(3)
+	if got := e.Bytes(); !bytes.Equal(got, []byte{0, 0, 0, 2, 0, 0, 0, 3}) {
+		t.Errorf("encoded % x", got)
+	}
+	e.Reset()
+	e.Shrink(largeSize)
+	if n := cap(e.buf); n > largeSize || e.small != nil {
+		t.Errorf("%d bytes kept", n)
 	}
 }
 
