@@ -20,7 +20,7 @@ type settings struct {
 	profile string        // directory for CPU profiles; needs capstan == ""
 	window  time.Duration // length of one measurement
 	rounds  int           // measurements of each row
-	only    string        // run only the groups whose name contains this
+	only    string        // run only the sets whose name contains this
 	files   int           // entries of the directory that is listed
 	log     io.Writer     // progress
 }
@@ -34,7 +34,7 @@ func main() {
 	flag.StringVar(&s.profile, "profile", "", "`directory` for CPU profiles of the server, without -capstan")
 	flag.DurationVar(&s.window, "window", time.Second, "length of one measurement")
 	flag.IntVar(&s.rounds, "rounds", 7, "measurements of each row")
-	flag.StringVar(&s.only, "only", "", "run only the groups whose name contains `text`")
+	flag.StringVar(&s.only, "only", "", "run only what contains `text` in its name, stat/4x16 for instance")
 	flag.IntVar(&s.files, "files", 10_000, "entries of the directory that is listed")
 	into := flag.String("into", "", "`file` to write the tables into, between its markers")
 	flag.Parse()

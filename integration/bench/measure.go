@@ -99,31 +99,43 @@ func measureSet(ctx context.Context, s settings, set *set) error {
 type group struct {
 	name  string
 	plain bool // has a plain side
-	sets  []func(context.Context, sides) (*set, error)
+	sets  []setup
+}
+
+// setup makes a set.
+type setup struct {
+	name string
+	make func(context.Context, sides) (*set, error)
 }
 
 // groups lists what is measured.
 func groups(s settings) []group {
 	file := group{name: "file", plain: true}
 	for _, shape := range [][2]int{{1, 1}, {1, 8}, {4, 4}} {
-		for _, write := range []bool{false, true} {
-			file.sets = append(file.sets, func(ctx context.Context, on sides) (*set, error) {
-				return fileSet(ctx, on, shape[0], shape[1], write)
-			})
+		for _, what := range []string{"read", "write"} {
+			file.sets = append(file.sets, setup{
+				name: fmt.Sprintf("file/%s/%dx%d", what, shape[0], shape[1]),
+				make: func(ctx context.Context, on sides) (*set, error) {
+					return fileSet(ctx, on, shape[0], shape[1], what == "write")
+				}})
 		}
 	}
 	stat := group{name: "stat", plain: true}
 	for _, conns := range []int{1, 4, 16} {
 		for _, depth := range []int{1, 16} {
-			stat.sets = append(stat.sets, func(ctx context.Context, on sides) (*set, error) {
-				return statSet(ctx, on, conns, depth)
-			})
+			stat.sets = append(stat.sets, setup{
+				name: fmt.Sprintf("stat/%dx%d", conns, depth),
+				make: func(ctx context.Context, on sides) (*set, error) { return statSet(ctx, on, conns, depth) }})
 		}
 	}
-	names := group{name: "names", sets: []func(context.Context, sides) (*set, error){
-		func(ctx context.Context, on sides) (*set, error) { return nameSet(ctx, on, 4, 4, s.files) },
-	}}
-	return []group{file, stat, names}
+	names := group{name: "names", sets: []setup{{
+		name: "names/4x4",
+		make: func(ctx context.Context, on sides) (*set, error) { return nameSet(ctx, on, 4, 4, s.files) }}}}
+	all := []group{file, stat, names}
+	for i := range all {
+		all[i].sets = slices.DeleteFunc(all[i].sets, func(u setup) bool { return !strings.Contains(u.name, s.only) })
+	}
+	return all
 }
 
 // measureAll measures all groups and returns the text of the result.
@@ -131,7 +143,7 @@ func measureAll(ctx context.Context, s settings) (string, error) {
 	load := newLoad()
 	tables := map[string][]*row{}
 	for _, g := range groups(s) {
-		if !strings.Contains(g.name, s.only) {
+		if len(g.sets) == 0 {
 			continue
 		}
 		rows, err := measureGroup(ctx, s, g, load)
@@ -155,13 +167,12 @@ func measureGroup(ctx context.Context, s settings, g group, load *load) (rows []
 		}
 		defer on.plain.stop()
 	}
-	for _, make := range g.sets {
-		set, err := make(ctx, on)
+	for _, u := range g.sets {
+		set, err := u.make(ctx, on)
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(s.log, "bench: %s, %d connections, %d calls each: %d rows, %d rounds\n",
-			set.rows[0].what, set.rows[0].conns, set.rows[0].depth, len(set.rows), s.rounds)
+		fmt.Fprintf(s.log, "bench: %s, %d rows, %d rounds\n", u.name, len(set.rows), s.rounds)
 		err = measureSet(ctx, s, set)
 		load.look()
 		if err = errors.Join(err, set.close()); err != nil {

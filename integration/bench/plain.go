@@ -73,16 +73,27 @@ func plainConn(nc net.Conn) error {
 			if _, err := io.ReadFull(in, buf[:data]); err != nil {
 				return err
 			}
-			copy(memory[off:], buf[:data])
+			copyPieces(memory[off:], buf[:data])
 		}
 		binary.BigEndian.PutUint32(buf, lastRecord|uint32(want+prefix-markSize))
 		copy(buf[xidAt:], head[xidAt:prefix])
-		copy(buf[prefix:prefix+want], memory[off:])
+		copyPieces(buf[prefix:prefix+want], memory[off:])
 		if want < 16<<10 {
 			out = append(out, buf[:prefix+want]...)
 		} else if _, err := nc.Write(buf[:prefix+want]); err != nil {
 			return err
 		}
+	}
+}
+
+// copyPieces is copy in pieces as large as those in which the in-memory volume
+// keeps its files. Go copies from 1 MiB on past the caches, which is faster into
+// the memory and slower out of it: that would be compared too.
+func copyPieces(dst, src []byte) {
+	const piece = 64 << 10
+	for n := min(len(dst), len(src)); n > 0; n = min(len(dst), len(src)) {
+		n = copy(dst[:min(n, piece)], src)
+		dst, src = dst[n:], src[n:]
 	}
 }
 
