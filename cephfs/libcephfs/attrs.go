@@ -81,9 +81,7 @@ func (f *FS) SyncEntries(p string) error {
 
 // OpenAttrs implements [billyfs.AttrOpener]. A client that holds the caps for it
 // changes attributes in its own memory, and a kill of the process would take
-// them back, so they are flushed before the reply. The library's fsync waits for
-// that only if the flush has not begun, and opening a file begins it: so the
-// file is opened first.
+// them back, so they go to the MDS before the reply; see [File.SyncAttrs].
 func (f *FS) OpenAttrs(p string, write bool) (billyfs.File, error) {
 	flag := os.O_RDONLY
 	if write {

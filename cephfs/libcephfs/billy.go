@@ -42,6 +42,7 @@ var (
 	_ billyfs.FileStater     = (*File)(nil)
 	_ billyfs.FileAttrSetter = (*File)(nil)
 	_ billyfs.Allocator      = (*File)(nil)
+	_ billyfs.AttrSyncer     = (*File)(nil)
 	_ billyfs.DataSyncer     = (*File)(nil)
 )
 

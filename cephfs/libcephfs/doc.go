@@ -48,7 +48,7 @@
 //   - used-is-size: CephFS does not count the storage of a file; the space it
 //     takes is reported as its size, holes included.
 //   - lazy-metadata: the library returns from calls on names when the MDS has
-//     taken them into its memory. (Attributes are flushed before the reply.) They are lost only if the MDS and this
+//     taken them into its memory. (Attributes too.) They are lost only if the MDS and this
 //     process die together within the MDS's journal tick (about 5 s). With
 //     [Options].SyncMetadata they are flushed before the reply.
 //   - no-cancel: a call that waits for the cluster cannot be broken off; at most

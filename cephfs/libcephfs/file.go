@@ -137,6 +137,52 @@ func (f *File) Sync() error {
 	return f.use("fsync", func() error { return f.f.Fsync(cephfs.SyncAll) })
 }
 
+// SyncAttrs implements [billyfs.AttrSyncer]. With SyncMetadata it is an fsync.
+// That waits for a flush of attributes only if the flush has not begun, and
+// opening a file begins it, so changes must come through a file opened before.
+//
+// Without SyncMetadata it only takes care that the MDS has the attributes, as it
+// has the names: an open of the file makes the library send them, and an unlock
+// of nothing is a request that the MDS answers after it has taken them, on the
+// same connection, without writing its journal.
+func (f *File) SyncAttrs() error {
+	if f.fs.opt.SyncMetadata {
+		return f.Sync()
+	}
+	abs, err := f.fs.path("fsync", f.name)
+	if err != nil {
+		return err
+	}
+	flushed := false
+	err = f.use("flush", func() error {
+		g, err := f.fs.mount.Open(abs, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+		if err != nil {
+			return nil // renamed or removed: a sync needs no name
+		}
+		defer g.Close()
+		a, err := f.f.Fstatx(cephfs.StatxIno, 0)
+		if err != nil {
+			return err
+		}
+		b, err := g.Fstatx(cephfs.StatxIno, 0)
+		if err != nil {
+			return err
+		}
+		if a.Inode != b.Inode {
+			return nil
+		}
+		flushed = true
+		return g.Flock(cephfs.LockUN|cephfs.LockNB, barrierOwner)
+	})
+	if err != nil || flushed {
+		return err
+	}
+	return f.Sync()
+}
+
+// barrierOwner is the flock owner of SyncAttrs, which never holds a lock.
+const barrierOwner = 1 << 62
+
 // Datasync implements [billyfs.DataSyncer].
 func (f *File) Datasync() error {
 	return f.use("fdatasync", func() error { return f.f.Fsync(cephfs.SyncDataOnly) })

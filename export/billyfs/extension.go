@@ -167,6 +167,12 @@ type Syncer interface {
 	Sync() error
 }
 
+// AttrSyncer makes attributes changed through the file, and the file's being
+// there, as stable as calls on names are, where that is less than Sync costs.
+type AttrSyncer interface {
+	SyncAttrs() error
+}
+
 // DataSyncer leaves out attributes that are not needed to read the data.
 type DataSyncer interface {
 	Datasync() error

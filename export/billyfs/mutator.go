@@ -158,7 +158,10 @@ func (m *mutator) sync() error {
 	if m.v.opt.Async {
 		return nil
 	}
-	if s, ok := m.file.(Syncer); ok {
+	switch s := m.file.(type) {
+	case AttrSyncer:
+		return s.SyncAttrs()
+	case Syncer:
 		return s.Sync()
 	}
 	if m.t.path == "" {
