@@ -304,7 +304,8 @@ func TestMetricsAndHealth(t *testing.T) {
 		t.Fatalf("%d, %v", code, err)
 	}
 	for _, want := range []string{
-		`(?m)^capstan_rpc_calls_total\{.*WRITE.*\} [1-9]`, `(?m)^capstan_rpc_calls_total\{.*COMPOUND.*\} [1-9]`,
+		`(?m)^capstan_rpc_calls_total\{procedure="write",program="nfs3",result="ok"\} [1-9]`,
+		`(?m)^capstan_rpc_calls_total\{procedure="compound",program="nfs4",result="ok"\} [1-9]`,
 		`(?m)^capstan_connections [1-9]`, `(?m)^capstan_rpc_received_bytes_total [4-9]\.\d+e\+06|(?m)^capstan_rpc_received_bytes_total \d{7}`,
 		`(?m)^capstan_build_info\{version=`, `(?m)^go_goroutines `, `(?m)^process_open_fds `,
 	} {

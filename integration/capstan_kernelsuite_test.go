@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -78,10 +79,16 @@ func runKernelSuite(t *testing.T, ctx context.Context, g *Guest, at, version str
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
+	// For a look while it runs, or at where it hung.
+	progress, err := os.Create(filepath.Join(g.Share, "kernelsuite.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer progress.Close()
 	_, runErr := g.RunCommand(ctx, GuestCommand{
 		Argv: []string{"/lab/kernelsuite", "-test.v", "-test.run", "^TestKernel$", "-test.timeout", "15m"},
 		Env:  []string{"KERNEL_SUITE_DIR=" + at, "KERNEL_SUITE_KNOWN=" + string(list), "KERNEL_SUITE_ONLY=" + os.Getenv("KERNEL_SUITE_ONLY")},
-		Dir:  "/tmp", Stdout: &out,
+		Dir:  "/tmp", Stdout: io.MultiWriter(&out, progress),
 	})
 	// What a row said stands between its RUN line and the next.
 	said := map[string][]string{}

@@ -148,7 +148,8 @@ func ownGateway(tb testing.TB, c gatewayConfig) *gateway {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := g.Close(); err != nil {
+		// In order: the session of a killed one would be in the way of the next test for a minute.
+		if err := errors.Join(g.Err(), g.Stop()); err != nil {
 			tb.Error(err)
 		}
 		if tb.Failed() {

@@ -8,6 +8,10 @@ import (
 	"testing"
 )
 
+// fsidOfHere prints the fsid that the server gave the file system of the working directory. The kernel shows it
+// nowhere but in this list, by device.
+const fsidOfHere = `awk -v dev="0:$(stat -c %d .)" '$4 == dev { print $5 }' /proc/fs/nfsfs/volumes`
+
 // The exports are joined under one root, each a file system of its own: another device, another fsid, another size.
 func TestExportsUnderOneRoot(t *testing.T) {
 	gw := capstan(t)
@@ -24,13 +28,13 @@ func TestExportsUnderOneRoot(t *testing.T) {
 			}
 			seen := map[string]string{}
 			for _, p := range []string{"/", "/mem", "/export/local", "/export/ceph"} {
-				out := mustSh(t, ctx, g, `cd "$1$2"; [ "$2" = / ] || { echo x >where; rm where; }; stat -c %d .; stat -f -c %i .; stat -f -c '%T %S' .`, at, p)
+				out := mustSh(t, ctx, g, `cd "$1$2"; [ "$2" = / ] || { echo x >where; rm where; }; stat -c %d .; `+fsidOfHere+`; stat -f -c '%T %S' .`, at, p)
 				f := strings.Fields(out)
 				for _, id := range f[:2] {
 					if other, ok := seen[id]; ok {
 						t.Errorf("%s and %s have the same id %s", p, other, id)
 					}
-					if id == "0" {
+					if id == "0" || id == "0:0" {
 						t.Errorf("%s has an id of 0", p)
 					}
 				}
@@ -52,9 +56,9 @@ func TestExportsUnderOneRoot(t *testing.T) {
 		seen := map[string]bool{}
 		for engine, path := range sharedExports {
 			at := mustMount(t, g, gw.mount("3", path))
-			out := mustSh(t, ctx, g, `cd "$1"; stat -c %d .; stat -f -c %i .; mkdir -p v3dir; echo `+engine+` >v3dir/f`, at)
+			out := mustSh(t, ctx, g, `cd "$1"; stat -c %d .; `+fsidOfHere+`; mkdir -p v3dir; echo `+engine+` >v3dir/f`, at)
 			for _, id := range strings.Fields(out) {
-				if seen[id] || id == "0" {
+				if seen[id] || id == "0" || id == "0:0" {
 					t.Errorf("%s has the id %s, as another or none", path, id)
 				}
 				seen[id] = true
@@ -199,7 +203,10 @@ access: [{clients: "*"}]`}})
 				t.Errorf("read %q", got)
 			}
 			for _, c := range []string{"echo x >$1/f", "rm $1/f", "mkdir $1/d", "touch $1/f", "ln -s x $1/s", "chmod 600 $1/f", "mv $1/f $1/g"} {
-				if r, err := g1.Run(ctx, "sh", "-c", c, "sh", ro); err == nil || !strings.Contains(r.Stderr, "Read-only file system") {
+				r, err := g1.Run(ctx, "sh", "-c", c, "sh", ro)
+				// A v3 client asks ACCESS before it opens, and that has no other word for it.
+				asked := version == "3" && strings.Contains(r.Stderr, "Permission denied")
+				if err == nil || !asked && !strings.Contains(r.Stderr, "Read-only file system") {
 					t.Errorf("%s on a read-only export: %q", c, r.Stderr)
 				}
 			}
