@@ -46,6 +46,7 @@ func serveCommand() *cobra.Command {
 // serve runs the server until a signal ends it.
 func serve(ctx context.Context, c *config.Config) error {
 	log := newLogger(c.Log)
+	surviveLog()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
@@ -196,6 +197,10 @@ func watchdog(log *slog.Logger, s *server.Server) (stop func()) {
 // logBurst is how many lines of one message go to the log per minute: enough
 // to follow what happens, too few for clients to fill a disk.
 const logBurst = 100
+
+// surviveLog has the server go on when nobody reads its log any more: a write
+// to a broken pipe on standard error would otherwise end the process.
+func surviveLog() { signal.Ignore(syscall.SIGPIPE) }
 
 func newLogger(l config.Log) *slog.Logger {
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
