@@ -193,6 +193,21 @@ func TestInFlight(t *testing.T) {
 	})
 }
 
+// TestInFlightUnsent checks that calls whose replies are not taken do not hold
+// the places of others for long, though no budget of bytes is used up.
+func TestInFlightUnsent(t *testing.T) {
+	opt := Options{MaxInFlight: 4, WriteTimeout: 100 * time.Second}
+	bubble(t, opt, func(t *testing.T, s *testServer, w *watch) {
+		slow, _ := s.peer()
+		write(t, slow, bytes.Repeat(marked(rawCall(1, testProgram, 3, procFill, 1000)), 10))
+		c, conn := s.peer()
+		write(t, c, nullCall)
+		endsAfter(t, w, 10*time.Second, ErrWriteTimeout)
+		receive(t, c)
+		open(t, conn)
+	})
+}
+
 // TestRecordBytes checks that large records wait for the budget, that a peer
 // that keeps it with half a record is cut early, and that small calls of others
 // are served after that.

@@ -31,7 +31,8 @@ type Options struct {
 	MaxInFlightPerConn int
 
 	// MaxInFlight is the same in all connections (default 1024). At the limit
-	// the next calls wait unread, first come, first served.
+	// the next calls wait unread, first come, first served, and a connection
+	// that does not take its replies is given a tenth of WriteTimeout.
 	MaxInFlight int
 
 	// MaxInFlightBytes is the size of all received records still in use

@@ -52,7 +52,8 @@ func (s *Server) lateConns(late []lateConn, tick time.Duration) []lateConn {
 	if s.calls.short() || s.records.short() {
 		record /= 10
 	}
-	if s.replies.short() {
+	// Calls whose replies are not taken hold their places too.
+	if s.replies.short() || s.calls.short() {
 		write /= 10
 	}
 	over := func(since int64, d time.Duration) bool {
