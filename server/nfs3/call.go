@@ -123,7 +123,11 @@ func (c *call) payload(n int) (*rpc.Buffer, error) {
 	if c.rpc.Conn == nil {
 		return rpc.GetBuffer(n), nil
 	}
-	return c.rpc.Payload(n)
+	b, err := c.rpc.Payload(n)
+	if err != nil {
+		return nil, export.ErrCanceled // the connection is gone, for whatever reason
+	}
+	return b, nil
 }
 
 // fail translates err and keeps it for the log.
