@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
 // Config is a whole configuration file with every default filled in.
 // docs/configuration.md describes each key; the names there are the YAML names
@@ -114,6 +117,25 @@ type Access struct {
 // Engines lists the engines a file can name.
 func Engines() []string { return []string{"memory", "local", "libcephfs"} }
 
+// TakeFrom puts the sections that a reload does not change in the place of c's
+// own, and returns the names of those that differ.
+func (c *Config) TakeFrom(running *Config) (changed []string) {
+	if !reflect.DeepEqual(c.Server, running.Server) {
+		changed = append(changed, "server")
+	}
+	if c.Log != running.Log {
+		changed = append(changed, "log")
+	}
+	if c.NFS != running.NFS {
+		changed = append(changed, "nfs")
+	}
+	if c.Limits != running.Limits {
+		changed = append(changed, "limits")
+	}
+	c.Server, c.Log, c.NFS, c.Limits = running.Server, running.Log, running.NFS, running.Limits
+	return changed
+}
+
 func defaults() Config {
 	return Config{
 		Server: Server{
@@ -167,7 +189,7 @@ func Scratch() *Config {
 	c.Server.Control = ""
 	e := defaultExport()
 	e.Path, e.ID, e.Engine, e.Squash = "/scratch", 1, "memory", "none"
-	e.Access = []Access{{Clients: []string{"*"}, Access: "rw"}}
+	e.Access = []Access{{Clients: []string{"127.0.0.0/8", "::1"}, Access: "rw"}}
 	c.Exports = []Export{e}
 	return &c
 }

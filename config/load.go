@@ -82,10 +82,23 @@ func syntaxProblem(file string, err error) Problem {
 		_, rest, _ = strings.Cut(p.What, ": ")
 		p.Line, p.What = line, rest
 	}
+	for _, hint := range syntaxHints {
+		if strings.Contains(p.What, hint.says) {
+			p.What += " (" + hint.means + ")"
+		}
+	}
 	if e, ok := errors.AsType[*yaml.TypeError](err); ok {
 		p.What = strings.Join(e.Errors, "; ")
 	}
 	return p
+}
+
+// syntaxHints say what messages of the YAML parser mean most often.
+var syntaxHints = []struct{ says, means string }{
+	{"did not find expected alphabetic or numeric character", `write "*" in quotes`},
+	{"cannot start any token", "indent with spaces, not with tabs"},
+	{"did not find expected key", "check the indentation of the lines that follow"},
+	{"mapping values are not allowed", "check the indentation"},
 }
 
 func (r *reader) server(n *yaml.Node, s *Server) {
@@ -195,7 +208,11 @@ func (r *reader) export(n *yaml.Node, key string) Export {
 		case "3", "4.1", "4.2":
 			e.Versions = append(e.Versions, text)
 		default:
-			r.fail(n, key, "want 3, 4.1 or 4.2, got %q", text)
+			hint := ""
+			if text == "4" {
+				hint = ": write 4.1, 4.2"
+			}
+			r.fail(n, key, "want 3, 4.1 or 4.2, got %q%s", text, hint)
 		}
 	})
 	for i, a := range m.list("access") {
@@ -251,7 +268,7 @@ func (r *reader) access(n *yaml.Node, key string) Access {
 		}
 		a.Clients = append(a.Clients, text)
 	})
-	if len(a.Clients) == 0 {
+	if len(a.Clients) == 0 && !m.has("clients") && deref(n).Kind == yaml.MappingNode {
 		r.fail(n, m.sub("clients"), "missing: addresses, CIDR blocks, host names or \"*\"")
 	}
 	m.oneOf("access", &a.Access, "rw", "ro", "none")

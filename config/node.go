@@ -122,6 +122,21 @@ func (m *mapping) has(name string) bool { return m.vals[name] != nil }
 // positions matches the list positions in a key.
 var positions = regexp.MustCompile(`\[\d+\]`)
 
+// sectionOf returns the section that has a key, "" if none or several do.
+func sectionOf(name string) string {
+	found := ""
+	for _, key := range Keys() {
+		section, k, _ := strings.Cut(key, ".")
+		if k == name && !strings.Contains(section, "[") {
+			if found != "" {
+				return ""
+			}
+			found = section
+		}
+	}
+	return found
+}
+
 // Keys returns every key a file can have, with "[]" for the elements of lists,
 // sorted.
 func Keys() []string {
@@ -141,7 +156,9 @@ func (m *mapping) end() {
 			continue
 		}
 		hint := ""
-		if near := nearest(name, m.known); near != "" {
+		if section := sectionOf(name); m.key == "" && section != "" {
+			hint = fmt.Sprintf("; it belongs to %q: check the indentation", section)
+		} else if near := nearest(name, m.known); near != "" {
 			hint = fmt.Sprintf("; did you mean %q?", near)
 		}
 		m.r.fail(k, m.sub(name), "unknown key%s", hint)
@@ -256,7 +273,7 @@ func (m *mapping) duration(name string, into *time.Duration, low, high time.Dura
 	}
 }
 
-// list returns the elements of a list; a single scalar counts as a list of one.
+// list returns the elements of a list; a single value counts as a list of one.
 func (m *mapping) list(name string) []*yaml.Node {
 	n := m.get(name)
 	switch {
@@ -268,7 +285,7 @@ func (m *mapping) list(name string) []*yaml.Node {
 			out[i] = deref(c)
 		}
 		return out
-	case n.Kind == yaml.ScalarNode && n.Tag != "!!null":
+	case n.Tag != "!!null":
 		return []*yaml.Node{n}
 	}
 	m.r.fail(n, m.sub(name), "want a list, got %s", kindName(n))

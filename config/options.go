@@ -1,21 +1,12 @@
 package config
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 
-	"capstan/cephfs/libcephfs"
 	"capstan/export"
-	"capstan/export/billyfs"
-	"capstan/export/billyfs/localfs"
-	"capstan/export/memory"
 	"capstan/server"
 	"capstan/server/nfs4/state"
 	"capstan/server/rpc"
@@ -34,10 +25,11 @@ func (c *Config) Options() (server.Options, error) {
 	}
 	record := c.NFS.MaxIO + recordOverhead
 	o := server.Options{
-		Listen:  c.Server.Listen,
-		Metrics: c.Server.Metrics,
-		Control: c.Server.Control,
-		Rpcbind: c.Server.Rpcbind,
+		Listen:   c.Server.Listen,
+		Metrics:  c.Server.Metrics,
+		Control:  c.Server.Control,
+		Rpcbind:  c.Server.Rpcbind,
+		StateDir: c.Server.StateDir,
 		RPC: rpc.Options{
 			MaxRecord:          int(record),
 			MaxConns:           c.Limits.Connections,
@@ -68,9 +60,6 @@ func (c *Config) Options() (server.Options, error) {
 		OpenFiles: c.Limits.OpenFiles,
 		OpenIdle:  c.Limits.OpenIdle,
 		Mounts:    mounts,
-	}
-	if c.Server.StateDir != "" {
-		o.HandleKeys = filepath.Join(c.Server.StateDir, "handle.keys")
 	}
 	return o, nil
 }
@@ -141,73 +130,4 @@ func (e *Export) filesystem() []string {
 		return []string{e.Engine, e.LibCephFS.Filesystem, e.LibCephFS.Root}
 	}
 	return []string{e.Engine}
-}
-
-// instance names the mount of an export among those of one Ceph cluster, so
-// that the next start finds what a killed one left: by host, state directory
-// and export.
-func (c *Config) instance(id uint32) string {
-	host, err := os.Hostname()
-	if err != nil || c.Server.StateDir == "" {
-		return "" // nothing tells it from others
-	}
-	return fmt.Sprintf("capstan:%s:%s:%d", host, c.Server.StateDir, id)
-}
-
-// warn logs what an engine says while it opens.
-func warn(msg string, err error) { slog.Warn(msg, "err", err) }
-
-// engine describes how the Volume of e is opened. Its key holds everything
-// that went into it, and the export's id, since a handle table is one export's.
-func (c *Config) engine(e *Export) (server.Engine, error) {
-	var (
-		settings any
-		open     func(context.Context) (export.Volume, error)
-	)
-	// Where a path-based engine keeps its handles: one file for each export and
-	// file system, so that pointing an export at another one and back loses
-	// nothing.
-	table := ""
-	if c.Server.StateDir != "" {
-		sum := sha256.Sum256([]byte(strings.Join(e.filesystem(), "\x00")))
-		table = filepath.Join(c.Server.StateDir, fmt.Sprintf("handles-%d-%x.db", e.ID, sum[:4]))
-	}
-	switch e.Engine {
-	case "memory":
-		o := e.Memory
-		settings = o
-		open = func(context.Context) (export.Volume, error) {
-			return memory.New(memory.Options{MaxBytes: uint64(o.Size), MaxFiles: uint64(o.Files), RootMode: 0o1777})
-		}
-	case "local":
-		o := e.Local
-		settings = o
-		open = func(ctx context.Context) (export.Volume, error) {
-			fs, err := localfs.Open(o.Root)
-			if err != nil {
-				return nil, err
-			}
-			return billyfs.NewVolume(fs, billyfs.Options{Table: table})
-		}
-	case "libcephfs":
-		o := e.LibCephFS
-		settings = o
-		open = func(ctx context.Context) (export.Volume, error) {
-			fs, err := libcephfs.Mount(libcephfs.Options{
-				Conf: o.Conf, Client: o.Name, Keyring: o.Keyring, Filesystem: o.Filesystem, Root: o.Root,
-				Settings: o.Options, SyncMetadata: o.SyncMetadata, Instance: c.instance(e.ID), Warn: warn,
-			})
-			if err != nil {
-				return nil, err
-			}
-			return billyfs.NewVolume(fs, billyfs.Options{Table: table})
-		}
-	default:
-		return server.Engine{}, fmt.Errorf("engine %q", e.Engine)
-	}
-	key, err := json.Marshal([]any{e.ID, e.Engine, settings, c.Server.StateDir})
-	if err != nil {
-		return server.Engine{}, err
-	}
-	return server.Engine{Name: e.Engine, Key: string(key), Open: open}, nil
 }

@@ -54,6 +54,9 @@ func ParseClient(s string) (Client, error) {
 	if strings.Trim(host, "0123456789.") == "" {
 		return Client{}, fmt.Errorf("client %q: not an IP address", s)
 	}
+	if strings.Trim(host, "0123456789.*?-") == "" && strings.ContainsAny(host, "0123456789") {
+		return Client{}, fmt.Errorf("client %q: no pattern of host names; write a network such as 192.168.1.0/24", s)
+	}
 	return Client{kind: clientHost, host: host}, nil
 }
 

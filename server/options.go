@@ -22,9 +22,10 @@ type Options struct {
 	// Rpcbind registers the programs with this host's rpcbind.
 	Rpcbind bool
 
-	// HandleKeys is the file with the keys of the file handles, made if it does
-	// not exist; "" makes a key that ends with the process.
-	HandleKeys string
+	// StateDir is the directory of what outlives the process, made if it does
+	// not exist: the keys of the file handles, and what engines keep. One server
+	// uses it at a time. "" keeps nothing.
+	StateDir string
 
 	// RPC holds the budgets of connections and calls. Logger and Observer are
 	// set by the server.
@@ -72,7 +73,8 @@ type Engine struct {
 	// Key tells engines apart: a reload keeps the Volume of an export whose
 	// engine has the same Key as before.
 	Key string
-	// Open opens the Volume. The context ends when the server stops; an error
-	// names what is missing.
-	Open func(ctx context.Context) (export.Volume, error)
+	// Open opens the Volume; an error names what is missing. lost may be called
+	// at any time, from any goroutine and more than once, to tell that the
+	// Volume will not work again: it is then closed and opened anew.
+	Open func(ctx context.Context, lost func(error)) (export.Volume, error)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -44,6 +45,16 @@ func (s *Server) noteServed(errs []error) {
 	}
 }
 
+// logBroken says why an engine cannot be opened, once for each reason.
+func (s *Server) logBroken(m Mount, err error) {
+	s.mu.Lock()
+	before := s.broken[m.Export.ID]
+	s.mu.Unlock()
+	if before == nil || before.Error() != err.Error() {
+		s.log.Error("export cannot be served; trying again in the background", "export", m.Export.Path, "engine", m.Engine.Name, "err", err)
+	}
+}
+
 // openLocked opens the engines of s.mounts that are not open yet and returns
 // the exports, with a stand-in behind those whose engine could not be opened.
 // The caller holds s.reload.
@@ -61,7 +72,8 @@ func (s *Server) openLocked(ctx context.Context) (exports []*export.Export, errs
 			continue
 		}
 		g.Go(func() error {
-			results[i].v, results[i].err = m.Engine.Open(ctx)
+			key := m.Engine.Key
+			results[i].v, results[i].err = m.Engine.Open(ctx, func(err error) { s.lose(m.Export.ID, key, err) })
 			return nil
 		})
 	}
@@ -69,7 +81,7 @@ func (s *Server) openLocked(ctx context.Context) (exports []*export.Export, errs
 	for i, m := range s.mounts {
 		r := results[i]
 		if r.err != nil {
-			s.log.Error("export cannot be served; trying again in the background", "export", m.Export.Path, "engine", m.Engine.Name, "err", r.err)
+			s.logBroken(m, r.err)
 			errs = append(errs, &engineError{m.Export.ID, m.Export.Path, r.err})
 			r.v = pendingVolume{}
 		} else {
@@ -149,6 +161,76 @@ func (s *Server) closeUnused(ctx context.Context, set, keep map[uint32]*volume) 
 	return errors.Join(errs...)
 }
 
+// lose is told that the Volume of an export will not work again: the cluster
+// has shut its client out, say. It only leaves word, since the teller may hold
+// locks of the Volume.
+func (s *Server) lose(id uint32, key string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost == nil {
+		s.lost = map[uint32]lostVolume{}
+	}
+	if _, told := s.lost[id]; told {
+		return
+	}
+	s.lost[id] = lostVolume{key, err}
+	select {
+	case s.retry <- struct{}{}:
+	default:
+	}
+}
+
+// lostVolume is which engine of an export was lost, and why.
+type lostVolume struct {
+	key string
+	err error
+}
+
+// dropLost takes lost Volumes out of service, so that they are opened anew.
+// Their state goes with them: what was not committed may be gone, and the new
+// Volume's write verifier says so.
+func (s *Server) dropLost() {
+	s.reload.Lock()
+	defer s.reload.Unlock()
+	s.mu.Lock()
+	lost := s.lost
+	s.lost = nil
+	s.mu.Unlock()
+	volumes := maps.Clone(s.volumes)
+	for id, l := range lost {
+		if v := s.volumes[id]; v == nil || v.key != l.key {
+			delete(lost, id)
+			continue
+		}
+		s.log.Error("the file system behind an export is lost; opening it anew", "export", id, "err", l.err)
+		delete(s.volumes, id)
+	}
+	if len(lost) == 0 {
+		return
+	}
+	var exports []*export.Export
+	var errs []error
+	for _, m := range s.mounts {
+		v := export.Volume(pendingVolume{})
+		if open := s.volumes[m.Export.ID]; open != nil {
+			v = open.v
+		} else if l, ok := lost[m.Export.ID]; ok {
+			errs = append(errs, &engineError{m.Export.ID, m.Export.Path, l.err})
+		}
+		exports = append(exports, m.Export.WithVolume(v))
+	}
+	table, err := export.NewTable(s.ctx, exports, export.After(s.exports.Current()))
+	if err != nil {
+		s.log.Error("exports", "err", err)
+		return
+	}
+	old := s.exports.Swap(table)
+	s.noteServed(errs)
+	if err := s.retire(s.ctx, old, volumes); err != nil {
+		s.log.Warn("a lost file system could not be closed in order", "err", err)
+	}
+}
+
 // runRetry opens engines that could not be opened before, until s stops.
 func (s *Server) runRetry() {
 	wait := retryFirst
@@ -158,6 +240,7 @@ func (s *Server) runRetry() {
 			return
 		case <-s.retry:
 		}
+		s.dropLost()
 		t := time.NewTimer(wait)
 		select {
 		case <-s.ctx.Done():

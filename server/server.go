@@ -25,6 +25,7 @@ type Server struct {
 	log         *slog.Logger
 	started     time.Time
 	keys        *export.KeyRing
+	stateLock   *os.File // of the state directory, nil without one
 	exports     *export.Exports
 	files       *export.OpenFiles
 	state       *state.Store
@@ -45,8 +46,9 @@ type Server struct {
 	retry   chan struct{}      // size 1: there are engines to be opened
 
 	mu     sync.Mutex
-	served []Mount          // as last put in force; guarded by mu
-	broken map[uint32]error // why an engine is not open; guarded by mu
+	served []Mount               // as last put in force; guarded by mu
+	broken map[uint32]error      // why an engine is not open; guarded by mu
+	lost   map[uint32]lostVolume // told of and not yet taken out; guarded by mu
 }
 
 // volume is an open engine.
@@ -75,13 +77,15 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 			err = errors.Join(err, s.Shutdown(clean))
 		}
 	}()
-	if s.keys, err = loadKeys(o.HandleKeys); err != nil {
-		return nil, err
-	}
-	if err := s.openExports(ctx); err != nil {
+	// What another server may have comes before the engines, so that a second
+	// one on the same configuration does not disturb the first.
+	if err := s.openState(); err != nil {
 		return nil, err
 	}
 	if err := s.listen(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.openExports(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.buildPrograms(); err != nil {
@@ -96,13 +100,6 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	s.log.Info("serving", "version", o.Version, "addresses", s.addresses(), "exports", len(s.exports.Current().Exports()))
 	return s, nil
-}
-
-func loadKeys(path string) (*export.KeyRing, error) {
-	if path == "" {
-		return export.RandomKeyRing(), nil
-	}
-	return export.LoadKeyRing(path)
 }
 
 func (s *Server) openExports(ctx context.Context) error {
@@ -268,6 +265,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("export %d: %w", id, err))
 		}
 		delete(s.volumes, id)
+	}
+	for _, l := range s.listeners {
+		_ = l.Close() // that was never served
+	}
+	if s.stateLock != nil {
+		errs = append(errs, s.stateLock.Close())
+		s.stateLock = nil
 	}
 	return errors.Join(errs...)
 }

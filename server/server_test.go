@@ -33,6 +33,7 @@ type engine struct {
 // tracked is a memory Volume that knows whether it was closed.
 type tracked struct {
 	export.Volume
+	lost   func(error)
 	closed atomic.Bool
 }
 
@@ -41,7 +42,7 @@ func (t *tracked) Close(ctx context.Context) error {
 	return t.Volume.Close(ctx)
 }
 
-func (e *engine) open(context.Context) (export.Volume, error) {
+func (e *engine) open(_ context.Context, lost func(error)) (export.Volume, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fail != nil {
@@ -51,7 +52,7 @@ func (e *engine) open(context.Context) (export.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tracked{Volume: v}
+	t := &tracked{Volume: v, lost: lost}
 	e.opened = append(e.opened, t)
 	return t, nil
 }
@@ -150,7 +151,7 @@ func TestServeAndShutdown(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, Options{
 		Mounts:  []Mount{mount(1, "/a", "k", e)},
-		Metrics: "127.0.0.1:0", Control: filepath.Join(dir, "run", "control.sock"), HandleKeys: filepath.Join(dir, "keys"),
+		Metrics: "127.0.0.1:0", Control: filepath.Join(dir, "run", "control.sock"), StateDir: filepath.Join(dir, "state"),
 		Version: "test",
 	})
 	v := dial(t, s)
@@ -283,8 +284,8 @@ func TestReloadRefused(t *testing.T) {
 // same handles when it can.
 func TestEngineOpenedLate(t *testing.T) {
 	good, late := &engine{}, &engine{}
-	keys := filepath.Join(t.TempDir(), "keys")
-	s := start(t, Options{HandleKeys: keys, Mounts: []Mount{mount(1, "/a", "a", good), mount(2, "/b", "b", late)}})
+	keys := t.TempDir()
+	s := start(t, Options{StateDir: keys, Mounts: []Mount{mount(1, "/a", "a", good), mount(2, "/b", "b", late)}})
 	fh, st := dial(t, s).mnt("/b")
 	if st != 0 {
 		t.Fatalf("mount: %d", st)
@@ -292,7 +293,7 @@ func TestEngineOpenedLate(t *testing.T) {
 	shutdown(t, s)
 
 	late.setFail(errors.New("the cluster sleeps"))
-	s, err := Start(t.Context(), Options{Listen: []string{"127.0.0.1:0"}, MaxIO: 1 << 20, HandleKeys: keys, Mounts: []Mount{mount(1, "/a", "a", good), mount(2, "/b", "b", late)}})
+	s, err := Start(t.Context(), Options{Listen: []string{"127.0.0.1:0"}, MaxIO: 1 << 20, StateDir: keys, Mounts: []Mount{mount(1, "/a", "a", good), mount(2, "/b", "b", late)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +333,7 @@ func TestStartFails(t *testing.T) {
 		"port in use":     {Options{Listen: []string{l.Addrs()[0].String()}, Mounts: []Mount{mount(1, "/a", "a", &engine{})}}, "address already in use"},
 		"bad exports":     {Options{Listen: []string{"127.0.0.1:0"}, Mounts: []Mount{mount(1, "a", "a", &engine{})}}, `"a"`},
 		"bad metrics":     {Options{Listen: []string{"127.0.0.1:0"}, Metrics: l.Addrs()[0].String(), Mounts: []Mount{mount(1, "/a", "a", &engine{})}}, "metrics"},
-		"bad key file":    {Options{Listen: []string{"127.0.0.1:0"}, HandleKeys: "/dev/null/x", Mounts: []Mount{mount(1, "/a", "a", &engine{})}}, "/dev/null/x"},
+		"bad state":       {Options{Listen: []string{"127.0.0.1:0"}, StateDir: "/dev/null/x", Mounts: []Mount{mount(1, "/a", "a", &engine{})}}, "/dev/null/x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if s, err := Start(t.Context(), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -361,5 +362,54 @@ func TestControlSocketInUse(t *testing.T) {
 	start(t, Options{Control: dead, Mounts: []Mount{mount(1, "/a", "a", &engine{})}})
 	if _, err := ReadStatus(t.Context(), dead); err != nil {
 		t.Error(err)
+	}
+}
+
+// A second server does not use the state directory of one that lives, and does
+// not open an engine.
+func TestStateDirInUse(t *testing.T) {
+	dir := t.TempDir()
+	start(t, Options{StateDir: dir, Mounts: []Mount{mount(1, "/a", "a", &engine{})}})
+	second := &engine{}
+	_, err := Start(t.Context(), Options{Listen: []string{"127.0.0.1:0"}, StateDir: dir, Mounts: []Mount{mount(1, "/a", "a", second)}})
+	if err == nil || !strings.Contains(err.Error(), "another capstan") {
+		t.Errorf("%v", err)
+	}
+	if len(second.opened) != 0 {
+		t.Error("the second server opened its engine")
+	}
+	a, err := StateName(dir)
+	b, err2 := StateName(dir)
+	if err != nil || err2 != nil || a != b || a == "" {
+		t.Errorf("names %q %v, %q %v", a, err, b, err2)
+	}
+}
+
+// A Volume that says it is lost is closed and opened anew; clients wait
+// meanwhile, and their handles stay good.
+func TestLostVolume(t *testing.T) {
+	e := &engine{}
+	s := start(t, Options{Mounts: []Mount{mount(1, "/a", "a", e), mount(2, "/b", "b", &engine{})}})
+	v := dial(t, s)
+	fh, _ := v.mnt("/a")
+	e.setFail(errors.New("shut out"))
+	e.opened[0].lost(errors.New("evicted"))
+	e.opened[0].lost(errors.New("evicted"))
+	deadline := time.Now().Add(20 * time.Second)
+	for v.getattr(fh) != nfs3Jukebox {
+		if time.Now().After(deadline) {
+			t.Fatal("the lost volume is still served")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	e.setFail(nil)
+	for v.getattr(fh) != nfs3OK {
+		if time.Now().After(deadline) {
+			t.Fatal("the volume was not opened anew")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if len(e.opened) != 2 || !e.opened[0].closed.Load() {
+		t.Errorf("%d volumes, the first closed: %v", len(e.opened), e.opened[0].closed.Load())
 	}
 }

@@ -55,7 +55,7 @@ func (f *File) use(op string, do func() error) error {
 	}
 	f.fs.enter()
 	defer f.fs.leave()
-	return pathError(op, f.name, do())
+	return f.fs.seen(pathError(op, f.name, do()))
 }
 
 // maxIO bounds one call, whose result the library returns in an int.

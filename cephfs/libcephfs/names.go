@@ -3,6 +3,7 @@
 package libcephfs
 
 import (
+	"errors"
 	"os"
 	"path"
 	"strings"
@@ -44,7 +45,7 @@ func (f *FS) call(op, p string, do func(p string) error) error {
 	}
 	f.enter()
 	defer f.leave()
-	return pathError(op, p, do(abs))
+	return f.seen(pathError(op, p, do(abs)))
 }
 
 func (f *FS) call2(op, from, to string, do func(from, to string) error) error {
@@ -53,6 +54,15 @@ func (f *FS) call2(op, from, to string, do func(from, to string) error) error {
 		return err
 	}
 	return f.call(op, from, func(p string) error { return do(p, abs) })
+}
+
+// seen passes on the error of a call, and tells if it says that the cluster has
+// shut us out.
+func (f *FS) seen(err error) error {
+	if err != nil && f.opt.Lost != nil && errors.Is(err, syscall.ESHUTDOWN) {
+		f.opt.Lost(err)
+	}
+	return err
 }
 
 func pathError(op, p string, err error) error {

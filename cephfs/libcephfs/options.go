@@ -36,6 +36,10 @@ type Options struct {
 	// when mounting; that takes `mds allow *` in the key, and is skipped with a
 	// warning without it. Two running gateways must not share it.
 	Instance string
+	// Lost is told, from any goroutine and maybe often, that the cluster has shut
+	// this client out (ESHUTDOWN), after which the mount never works again; nil:
+	// nobody.
+	Lost func(err error)
 	// Warn is told of what went wrong without making the mount fail; nil:
 	// nobody.
 	Warn func(msg string, err error)

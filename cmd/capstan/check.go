@@ -20,20 +20,27 @@ func checkCommand() *cobra.Command {
 		timeout time.Duration
 	)
 	cmd := &cobra.Command{
-		Use:   "check",
+		Use:   "check [FILE]",
 		Short: "check a configuration file without serving it",
 		Long: "check names file, line and key of everything that is wrong with a configuration file, and\n" +
 			"prints the exports it describes. With --online it also opens what stands behind them and says\n" +
 			"what is missing there.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				file = args[0]
+			}
 			c, err := config.Load(file)
 			if err != nil {
 				if problems, ok := err.(config.Problems); ok {
 					for _, p := range problems {
 						fmt.Fprintln(cmd.ErrOrStderr(), p)
 					}
-					fmt.Fprintf(cmd.ErrOrStderr(), "%d problems\n", len(problems))
+					noun := "problems"
+					if len(problems) == 1 {
+						noun = "problem"
+					}
+					fmt.Fprintf(cmd.ErrOrStderr(), "%d %s\n", len(problems), noun)
 					return exitError(1)
 				}
 				return err
@@ -66,7 +73,7 @@ func printExports(w io.Writer, c *config.Config) error {
 				access = "ro"
 			}
 			if a.Squash != "" {
-				access += "," + a.Squash + "_squash"
+				access += ",squash=" + a.Squash
 			}
 			rules = append(rules, strings.Join(a.Clients, " ")+"("+access+")")
 		}
@@ -89,7 +96,7 @@ func checkOnline(ctx context.Context, w io.Writer, c *config.Config) error {
 	bad := 0
 	for _, m := range mounts {
 		err := func() error {
-			v, err := m.Engine.Open(ctx)
+			v, err := m.Engine.Open(ctx, func(error) {})
 			if err != nil {
 				return err
 			}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -46,6 +49,7 @@ func serveCommand() *cobra.Command {
 // serve runs the server until a signal ends it.
 func serve(ctx context.Context, c *config.Config) error {
 	log := newLogger(c.Log)
+	slog.SetDefault(log) // for what has no logger of its own
 	surviveLog()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT)
@@ -62,6 +66,10 @@ func serve(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	if c.File == "" {
+		log.Info("no configuration file: a scratch export in memory, for this host only, lost at the end",
+			"mount", fmt.Sprintf("mount -t nfs4 -o vers=4.2,port=%s 127.0.0.1:/scratch /mnt", port(s)))
+	}
 	tell(log, "READY=1")
 	stopWatchdog := watchdog(log, s)
 	defer stopWatchdog()
@@ -70,7 +78,7 @@ func serve(ctx context.Context, c *config.Config) error {
 		select {
 		case sig := <-signals:
 			if sig == syscall.SIGHUP {
-				reload(ctx, log, s, c.File)
+				reload(ctx, log, s, c)
 				continue
 			}
 			log.Info("stopping", "signal", sig.String())
@@ -135,27 +143,33 @@ func stop(log *slog.Logger, s *server.Server, signals <-chan os.Signal, wait tim
 }
 
 // reload reads the file again and takes over its exports; a bad file is
-// refused whole.
-func reload(ctx context.Context, log *slog.Logger, s *server.Server, file string) {
-	if file == "" {
+// refused whole. running is what the server was started with: the other
+// sections stay as they are there.
+func reload(ctx context.Context, log *slog.Logger, s *server.Server, running *config.Config) {
+	if running.File == "" {
 		log.Warn("nothing to reload: serving without a configuration file")
 		return
 	}
 	tell(log, reloading())
 	defer tell(log, "READY=1")
-	c, err := config.Load(file)
+	c, err := config.Load(running.File)
+	if problems, ok := err.(config.Problems); ok {
+		for _, p := range problems {
+			log.Error("configuration", "file", p.File, "line", p.Line, "key", p.Key, "problem", p.What)
+		}
+		log.Error("reload refused; the exports stay as they were", "problems", len(problems))
+		return
+	}
 	if err == nil {
+		if sections := c.TakeFrom(running); len(sections) > 0 {
+			log.Warn("changed sections that take a restart", "sections", strings.Join(sections, " "))
+		}
 		var mounts []server.Mount
 		if mounts, err = c.Mounts(); err == nil {
 			err = s.Reload(ctx, mounts)
 		}
 	}
 	if err != nil {
-		if problems, ok := err.(config.Problems); ok {
-			for _, p := range problems {
-				log.Error("configuration", "file", p.File, "line", p.Line, "key", p.Key, "problem", p.What)
-			}
-		}
 		log.Error("reload refused; the exports stay as they were", "err", err)
 	}
 }
@@ -210,4 +224,14 @@ func newLogger(l config.Log) *slog.Logger {
 		h = slog.NewJSONHandler(os.Stderr, o)
 	}
 	return slog.New(loglimit.New(h, logBurst, time.Minute))
+}
+
+// port is where NFS is served.
+func port(s *server.Server) string {
+	for _, a := range s.Addrs() {
+		if t, ok := a.(*net.TCPAddr); ok {
+			return strconv.Itoa(t.Port)
+		}
+	}
+	return "2049"
 }
