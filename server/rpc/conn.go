@@ -41,6 +41,8 @@ type Conn struct {
 	// Owned by the holder of the reading role.
 	reader   recordReader
 	reserved bool // the record being read counts in Server.calls
+	unsent   int  // replies of a burst that are held back in the queue, see inline.go
+	rescued  bool // the role comes from the rescuer
 
 	machine atomic.Pointer[string] // the last machine name, so that it is made once
 
@@ -57,6 +59,7 @@ type Conn struct {
 	draining bool // no further record is read
 	closed   bool
 	alone    int  // calls in a row that were in flight alone; negative: see inlinePause
+	burst    int  // calls that another followed at once; negative: see inlinePause
 	watched  bool // the rescuer knows the connection
 	attached map[any]any
 	onClose  []func()
@@ -178,21 +181,26 @@ func (c *Conn) step() bool {
 		call.record.Release()
 		call.recycle()
 		c.srv.calls.release(1)
+		c.sendHeld()
 		c.Close(ErrBadMessage)
 		return false
 	case shapeReply:
 		// The place of a backchannel: replies to calls of the server's own would
 		// be handed to their callers here.
 		c.srv.log.Debug("rpc: reply without a call", "conn", c.id, "remote", c.remote, "xid", call.XID)
+		c.sendHeld()
 		call.record.Release()
 		call.recycle()
 		c.srv.calls.release(1)
 		return true
 	}
-	if inline := c.began(); inline != 0 {
+	switch inline, how := c.began(); how {
+	case runAlone:
 		return c.runInline(call, kind, inline)
+	case runHold, runLast:
+		return c.runBurst(call, kind, inline, how == runLast)
 	}
-	c.runCall(call, kind)
+	c.runCall(call, kind, false)
 	return false
 }
 
@@ -206,6 +214,7 @@ func (c *Conn) read() *Call {
 		if reserved {
 			c.srv.calls.release(1)
 		}
+		c.sendHeld()
 		c.readFailed(err)
 		return nil
 	}
@@ -237,9 +246,10 @@ func (c *Conn) readFailed(err error) {
 	}
 }
 
-// began counts a call that was read, and passes the reading role on. If it is
-// to be run inline instead, it returns the number of the inline call, else 0.
-func (c *Conn) began() (inline uint64) {
+// began counts a call that was read, and passes the reading role on. If the call
+// is to be run inline instead, how says so and inline is its number.
+func (c *Conn) began() (inline uint64, how runMode) {
+	more := c.reader.whole()
 	c.mu.Lock()
 	c.calls++
 	alone := c.calls == 1 && !c.reader.ahead()
@@ -248,51 +258,94 @@ func (c *Conn) began() (inline uint64) {
 	}
 	if alone {
 		c.alone++
+		c.burst = min(c.burst, 0)
 	} else {
 		c.alone = min(c.alone, 0)
 		c.send.company.Store(true)
+		if more {
+			c.burst++
+		}
 	}
 	next := c.calls < c.srv.opt.MaxInFlightPerConn && !c.draining
 	c.reading = next
-	if next && c.alone > inlineAfter {
+	switch {
+	case !next:
+	case c.alone > inlineAfter:
+		how = runAlone
+	case c.burst > inlineAfter && c.calls == 1+c.unsent && (more || c.unsent > 0):
+		// No call runs elsewhere: those in flight wait to be sent.
+		if how = runHold; !more || c.unsent+1 >= burstMax {
+			how = runLast
+		}
+	}
+	flush := false
+	if how != runPass {
 		inline = c.inlineSeq.Add(1)
 		if !c.watched {
 			c.watched = true
 			c.srv.rescuer.add(c)
 		}
+	} else {
+		flush = c.unsent > 0
+		c.unsent = 0
 	}
 	c.mu.Unlock()
-	if next && inline == 0 {
+	if how == runPass && next {
 		c.srv.workers.submit(c)
 	}
-	return inline
+	if flush {
+		c.send.kick()
+	}
+	return inline, how
 }
 
-// runCall runs the call and queues its reply.
-func (c *Conn) runCall(call *Call, kind shape) {
+// sendHeld sends the replies of a burst. Precondition: the caller holds the
+// reading role, or held it last.
+func (c *Conn) sendHeld() {
+	if c.unsent > 0 {
+		c.unsent = 0
+		c.send.kick()
+	}
+}
+
+// runCall runs the call and queues its reply, which is not sent yet if it is to
+// be held. It returns how long the program took, if there is an Observer or the
+// reply is held.
+func (c *Conn) runCall(call *Call, kind shape, hold bool) (took time.Duration) {
 	var began time.Time
-	if c.srv.opt.Observer != nil {
+	if hold || c.srv.opt.Observer != nil {
 		began = time.Now()
 	}
-	// Deferred, because a program may end its goroutine.
-	defer c.queue(call, began)
+	returned := false
+	// Deferred, because a program may end its goroutine; nobody would send a reply
+	// that is held then.
+	defer func() {
+		if !began.IsZero() {
+			took = time.Since(began)
+		}
+		c.queue(call, took, hold && returned)
+	}()
 	call.serve(c.ctx, kind)
+	returned = true
+	return took
 }
 
-// queue sends the reply of a call that has run.
-func (c *Conn) queue(call *Call, began time.Time) {
+// queue sends the reply of a call that has run, or holds it.
+func (c *Conn) queue(call *Call, took time.Duration, hold bool) {
 	call.record.Release()
 	call.record = nil
-	if c.srv.opt.Observer != nil {
-		call.info.Run = time.Since(began)
-	}
+	call.info.Run = took
 	// What the program encoded without asking for it is charged now.
 	if n := int64(call.reply.Len()) - call.paid; n > 0 {
 		call.forced = n
 		c.srv.replies.force(n)
 		c.replies.force(n)
 	}
-	c.send.push(call)
+	if hold && call.reply.Len() < yieldBelow {
+		c.send.add(call)
+	} else {
+		c.send.push(call)
+	}
 }
 
 // callDone ends a call whose reply was sent, or dropped if err is not nil.
@@ -374,6 +427,7 @@ func (c *Conn) reserve(n int) (charger, error) {
 
 // hold waits for a budget. The time is the server's, not the peer's.
 func (c *Conn) hold(wait func() bool) bool {
+	c.sendHeld() // the wait may be for what they take up
 	c.held.Store(true)
 	ok := wait()
 	c.arriving(true)

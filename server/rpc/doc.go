@@ -21,10 +21,10 @@
 // any time at most one worker holds the reading role of a connection: it reads
 // a record, passes the role on to another worker and runs the call itself, so
 // that no switch of goroutines stands between the arrival of a call and its
-// execution. (For a client that makes one call at a time even that is saved, see
-// inline.go: a rescuer goroutine is there while such clients are active.) When a
-// connection may have no more calls in flight the role is
-// given up, and the worker that sends a reply puts it up again. In the same
+// execution. (For a client that makes one call at a time, or many quick ones at
+// once, even passing the role on is saved, see inline.go: a rescuer goroutine is
+// there while such clients are active.) When a connection may have no more calls
+// in flight the role is given up, and the worker that sends a reply puts it up again. In the same
 // way at most one worker holds the writing role: it takes the replies that are
 // queued and writes them, until none is left; the others only append to the
 // queue. One watchdog goroutine per server closes connections that exceed their

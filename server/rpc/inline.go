@@ -12,11 +12,30 @@ import (
 // runs the call ("inline"). Should such a call take longer than a rescuer's
 // period or two, the rescuer passes the role on, so that the connection is read
 // again; inline calls are then off for a while.
+//
+// The same goes for a client that sends many calls at once, each of which takes
+// less than it costs to give it to another worker. So where the next record is
+// here already, and recent calls were quick, the worker runs one call after the
+// other and holds the replies back until it has run the last (a "burst"). That
+// they are sent together saves more than the switches do. A call that turns out
+// to be slow, because it waits or moves much data, ends bursts for a while.
 const (
 	inlineAfter  = 8                      // calls that were alone before one is inline
-	inlinePause  = 64                     // and after a rescue
+	inlinePause  = 64                     // and after a rescue, or a slow call in a burst
 	rescuePeriod = 500 * time.Microsecond // how often the rescuer looks
 	rescueIdle   = 40                     // periods without a call until a connection is not looked at
+	burstMax     = 16                     // replies held at most
+	burstSlow    = 50 * time.Microsecond  // a call that takes longer ends bursts for a while
+)
+
+// runMode is how a call is run.
+type runMode uint8
+
+const (
+	runPass  runMode = iota // after the reading role was passed on
+	runAlone                // inline, the only call in flight
+	runHold                 // inline, in a burst: the reply is held
+	runLast                 // inline, the last of a burst: all replies are sent
 )
 
 // rescuer watches the connections that run calls inline. Its goroutine is there
@@ -104,7 +123,8 @@ func (e *rescued) check(workers *pool) {
 	rescue := c.inlineSeq.Load() == seq
 	if rescue {
 		c.inlineSeq.Add(1)
-		c.alone = -inlinePause
+		c.alone, c.burst = -inlinePause, -inlinePause
+		c.rescued = true
 	}
 	c.mu.Unlock()
 	if rescue {
@@ -149,7 +169,7 @@ func (r *rescuer) keep(look []rescued) bool {
 // runInline runs a call inline and reports whether the caller still holds the
 // reading role afterwards. Precondition: began returned seq.
 func (c *Conn) runInline(call *Call, kind shape, seq uint64) bool {
-	c.runCall(call, kind)
+	c.runCall(call, kind, false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.inlineSeq.Load() != seq {
@@ -157,4 +177,28 @@ func (c *Conn) runInline(call *Call, kind shape, seq uint64) bool {
 	}
 	c.inlineSeq.Add(1)
 	return true
+}
+
+// runBurst is runInline for a call of a burst.
+func (c *Conn) runBurst(call *Call, kind shape, seq uint64, last bool) bool {
+	took := c.runCall(call, kind, true)
+	if last {
+		c.send.kick() // like a call, it may be rescued from
+	}
+	c.mu.Lock()
+	mine := c.inlineSeq.Load() == seq
+	if mine {
+		c.inlineSeq.Add(1)
+		if c.unsent++; last {
+			c.unsent = 0
+		}
+		if took > burstSlow {
+			c.burst = -inlinePause
+		}
+	}
+	c.mu.Unlock()
+	if !mine {
+		c.send.kick() // whoever has the role now does not know of this reply
+	}
+	return mine
 }

@@ -87,6 +87,16 @@ func (rr *recordReader) next() (*Buffer, error) {
 // ahead reports whether a part of the next record at least is here.
 func (rr *recordReader) ahead() bool { return rr.r < rr.w }
 
+// whole reports whether the next record is here and can be read without waiting
+// for the peer.
+func (rr *recordReader) whole() bool {
+	if rr.w-rr.r < 4 {
+		return false
+	}
+	v := binary.BigEndian.Uint32(rr.stage[rr.r:])
+	return v&lastFragment != 0 && int(v&maxFragment) <= rr.w-rr.r-4
+}
+
 // assemble reads a record of several fragments, the first of which has size
 // bytes. How long it gets is not known: the limit is reserved for it at once,
 // since to ask for more and more while keeping a part could block all records

@@ -84,6 +84,31 @@ func (q *sendQueue) push(m outgoing) {
 	q.flush()
 }
 
+// add leaves m in the queue, for the next push or kick to send.
+func (q *sendQueue) add(m outgoing) {
+	q.mu.Lock()
+	err := q.err
+	if err == nil {
+		q.queue = append(q.queue, m)
+	}
+	q.mu.Unlock()
+	if err != nil {
+		m.sent(err)
+	}
+}
+
+// kick sends what was added, unless somebody is sending already.
+func (q *sendQueue) kick() {
+	q.mu.Lock()
+	if q.busy || len(q.queue) == 0 {
+		q.mu.Unlock()
+		return
+	}
+	q.busy = true
+	q.mu.Unlock()
+	q.flush()
+}
+
 // flush holds the writing role until nothing is left to write.
 func (q *sendQueue) flush() {
 	for {

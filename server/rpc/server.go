@@ -81,6 +81,10 @@ func (s *Server) registry() registry { return *s.programs.Load() }
 
 // work is what a worker does with the reading role of c.
 func (s *Server) work(c *Conn) {
+	if c.rescued {
+		c.rescued, c.unsent = false, 0
+		c.send.kick()
+	}
 	for c.step() {
 	}
 }
