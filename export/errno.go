@@ -50,7 +50,7 @@ var errnoStatus = map[syscall.Errno]Status{
 	syscall.EDEADLK:      ErrDeadlock,
 	syscall.EINTR:        ErrCanceled,
 	syscall.ECANCELED:    ErrCanceled,
-	syscall.ESHUTDOWN:    ErrIO, // libcephfs after an eviction
+	syscall.ESHUTDOWN:    ErrDelay, // libcephfs after an eviction, until it is mounted anew
 	syscall.ENOTCONN:     ErrIO,
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -482,5 +483,6 @@ func (c *Conn) intern(b []byte) string {
 
 // plainEnd reports whether err is an ordinary end of a connection.
 func plainEnd(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, ErrServerClosed) || errors.Is(err, ErrIdle) || errors.Is(err, net.ErrClosed)
+	return errors.Is(err, io.EOF) || errors.Is(err, ErrServerClosed) || errors.Is(err, ErrIdle) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) // how libnfs hangs up
 }
