@@ -67,6 +67,7 @@ install: $(if $(BUILT),,build) ## install the binary, unit and example configura
 	install -D -m 644 packaging/capstan.service $(DESTDIR)/usr/lib/systemd/system/capstan.service
 	test -e $(DESTDIR)/etc/capstan/capstan.yaml || install -D -m 644 packaging/capstan.yaml $(DESTDIR)/etc/capstan/capstan.yaml
 	install -d -m 700 $(DESTDIR)/var/lib/capstan
+	install -D -m 644 -t $(DESTDIR)/usr/share/doc/capstan README.md CHANGELOG.md docs/*.md
 
 .PHONY: clean
 clean: ## remove what was built

@@ -311,10 +311,10 @@ func (s *Server) snapshotLocked() (listeners []net.Listener, conns []*Conn) {
 
 // Stats are the present values of what [Options] bounds.
 type Stats struct {
-	Conns       int
-	Calls       int64 // in flight
-	RecordBytes int64
-	ReplyBytes  int64
+	Conns       int   `json:"connections"`
+	Calls       int64 `json:"calls"` // in flight
+	RecordBytes int64 `json:"record_bytes"`
+	ReplyBytes  int64 `json:"reply_bytes"`
 }
 
 // Stats returns the present values.

@@ -5,6 +5,7 @@ package nfsv4
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 
 	"capstan/server/xdr"
@@ -38,6 +39,18 @@ type SessionID [SessionSize]byte
 
 // String returns the id in hexadecimal.
 func (s SessionID) String() string { return fmt.Sprintf("%x", s[:]) }
+
+// MarshalText is String, for status reports.
+func (s SessionID) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (s *SessionID) UnmarshalText(b []byte) error {
+	n, err := hex.Decode(s[:], b[:min(len(b), 2*len(s))])
+	if err == nil && n != len(s) || len(b) > 2*len(s) {
+		err = fmt.Errorf("a session id has %d bytes", len(s))
+	}
+	return err
+}
 
 // StateID is stateid4: a sequence number and the 12 bytes that name the state.
 type StateID struct {

@@ -12,55 +12,56 @@ import (
 // Snapshot is the whole state at one moment, for `capstan status`: no client
 // is in it twice or half.
 type Snapshot struct {
-	Instance    Instance
-	Lease       time.Duration
-	Clients     []ClientStatus // confirmed ones, by id
-	Unconfirmed int
-	ReplyCache  int64 // bytes the slots of all sessions may need
-	Counts
+	Instance    Instance       `json:"-"`
+	Lease       time.Duration  `json:"lease_ns"`
+	Clients     []ClientStatus `json:"clients"` // confirmed ones, by id
+	Unconfirmed int            `json:"unconfirmed"`
+	ReplyCache  int64          `json:"reply_cache_bytes"` // bytes the slots of all sessions may need
+	Counts      `json:"counts"`
 }
 
 // Counts are totals over all confirmed clients.
 type Counts struct {
-	Clients  int
-	Courtesy int // clients whose lease has expired
-	Sessions int
-	Opens    int
-	Locks    int // lock stateids
+	Clients  int `json:"clients"`
+	Courtesy int `json:"courtesy"` // clients whose lease has expired
+	Sessions int `json:"sessions"`
+	Opens    int `json:"opens"`
+	Locks    int `json:"locks"` // lock stateids
 }
 
 // ClientStatus is one client.
 type ClientStatus struct {
-	ID       nfsv4.ClientID
-	Owner    string // co_ownerid, printable
-	Addr     netip.AddrPort
-	Impl     string
-	Minor    uint32
-	Age      time.Duration // since EXCHANGE_ID
-	Idle     time.Duration // since the last renewal of its lease
-	Expired  bool          // the lease has run out, the state is kept
-	Running  int           // requests
-	Revoked  int           // stateids revoked and not yet freed
-	Sessions []SessionStatus
-	Opens    int
-	Locks    int
-	Files    []OpenStatus // only if asked for; by export and inode
+	ID       nfsv4.ClientID  `json:"id"`
+	Owner    string          `json:"owner"` // co_ownerid, printable
+	Addr     netip.AddrPort  `json:"address"`
+	Impl     string          `json:"implementation"`
+	Minor    uint32          `json:"minor_version"`
+	Age      time.Duration   `json:"age_ns"`  // since EXCHANGE_ID
+	Idle     time.Duration   `json:"idle_ns"` // since the last renewal of its lease
+	Expired  bool            `json:"expired"` // the lease has run out, the state is kept
+	Running  int             `json:"running"` // requests
+	Revoked  int             `json:"revoked"` // stateids revoked and not yet freed
+	Sessions []SessionStatus `json:"sessions"`
+	Opens    int             `json:"opens"`
+	Locks    int             `json:"locks"`
+	Files    []OpenStatus    `json:"files,omitempty"` // only if asked for; by export and inode
 }
 
 // SessionStatus is one session.
 type SessionStatus struct {
-	ID          nfsv4.SessionID
-	Slots       uint32 // the client may use
-	Running     int
-	Conns       []netip.AddrPort
-	BackChannel bool // some connection serves the back channel
+	ID          nfsv4.SessionID  `json:"id"`
+	Slots       uint32           `json:"slots"` // the client may use
+	Running     int              `json:"running"`
+	Conns       []netip.AddrPort `json:"connections"`
+	BackChannel bool             `json:"back_channel"` // some connection serves the back channel
 }
 
 // OpenStatus is what one open-owner has of a file.
 type OpenStatus struct {
-	Key          FileKey
-	Access, Deny Access
-	Ranges       int // byte ranges locked through it
+	Key    FileKey `json:"key"`
+	Access Access  `json:"access"`
+	Deny   Access  `json:"deny"`
+	Ranges int     `json:"ranges"` // byte ranges locked through it
 }
 
 // Counts returns the totals. It costs a walk over all clients.
