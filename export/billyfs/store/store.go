@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -40,10 +41,13 @@ type Options struct {
 type Store struct {
 	path string
 	db   *bbolt.DB // nil for a store without a file
-	opt  Options
-	kick chan struct{} // size 1
-	stop chan struct{}
-	done chan struct{}
+	file *os.File  // of db
+
+	damaged atomic.Pointer[error] // why the file is not used any more, see guard
+	opt     Options
+	kick    chan struct{} // size 1
+	stop    chan struct{}
+	done    chan struct{}
 
 	mu      sync.Mutex
 	drained *sync.Cond // signals that moving is nil again, or that the Store is closed
@@ -74,13 +78,11 @@ func Open(path string, opt Options) (*Store, error) {
 	if path == "" {
 		return s, nil
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 2 * time.Second, FreelistType: bbolt.FreelistMapType})
-	if err != nil {
-		return nil, fmt.Errorf("store: open %s (is it in use by another process?): %w", path, err)
+	if err := s.openFile(); err != nil {
+		return nil, err
 	}
-	s.db = db
 	if err := s.recover(); err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, s.closeFile())
 	}
 	s.kick, s.stop, s.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go s.runFlush()
@@ -90,7 +92,7 @@ func Open(path string, opt Options) (*Store, error) {
 // recover checks the format, replays the logs of the process before, and
 // starts a log of our own. The old logs go once their content has moved.
 func (s *Store) recover() error {
-	err := s.db.Update(func(tx *bbolt.Tx) error {
+	err := s.update(func(tx *bbolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists(bucketName)
 		if err != nil {
 			return err
@@ -138,7 +140,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Get returns the value of key, which the caller may keep but not change.
+// Get returns the value of key, which the caller may keep but not change. What
+// cannot be read counts as absent.
 func (s *Store) Get(key []byte) ([]byte, bool) {
 	s.mu.Lock()
 	v, ok := s.gathered[string(key)]
@@ -149,9 +152,11 @@ func (s *Store) Get(key []byte) ([]byte, bool) {
 	if ok || s.db == nil {
 		return v, v != nil
 	}
-	err := s.db.View(func(tx *bbolt.Tx) error {
-		v = slices.Clone(tx.Bucket(bucketName).Get(key))
-		return nil
+	err := s.guard(func() error {
+		return s.db.View(func(tx *bbolt.Tx) error {
+			v = slices.Clone(tx.Bucket(bucketName).Get(key))
+			return nil
+		})
 	})
 	return v, err == nil && v != nil
 }
@@ -265,7 +270,7 @@ func (s *Store) Flush() error {
 // move writes s.moving, which nobody changes meanwhile.
 func (s *Store) move() error {
 	keys := slices.Sorted(maps.Keys(s.moving)) // pages are filled in order
-	return s.db.Update(func(tx *bbolt.Tx) error {
+	return s.update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(bucketName)
 		for _, k := range keys {
 			v := s.moving[k]
@@ -301,5 +306,5 @@ func (s *Store) Close() error {
 	} else {
 		err = errors.Join(err, s.log.f.Close())
 	}
-	return errors.Join(err, s.db.Close())
+	return errors.Join(err, s.closeFile())
 }
