@@ -91,7 +91,7 @@ func TestLargeDirectory(t *testing.T) {
 	g, at, w := trialTree(t, 0, "4.2")
 	gw := capstan(t)
 	ctx := longContext(t, time.Duration(sized(8, 90))*time.Minute)
-	count := sized(20_000, 1_000_000)
+	count := sized(30_000, 1_000_000)
 	// Made by the witness: the gateway meets them when it lists.
 	if _, err := w.sh(ctx, fmt.Sprintf("mkdir big; cd big; seq -f f%%.0f 1 %d | xargs touch; ls -f | wc -l", count)); err != nil {
 		t.Fatal(err)
@@ -112,6 +112,9 @@ func TestLargeDirectory(t *testing.T) {
 	base := filepath.Base(at)
 	for _, version := range versions {
 		for _, opt := range []string{"", "nordirplus"} {
+			if opt == "" && version != "4.2" && !fullSizes() {
+				continue // attributes of all entries take most of the time
+			}
 			m := mustMount(t, g, gw.mount(version, sharedExports["libcephfs"], "nosharecache", opt))
 			start := time.Now()
 			got := mustSh(t, ctx, g, `cd "$1"; ls -f | sort | uniq -d | wc -l; ls -f | wc -l`, m+"/"+base+"/big")
@@ -119,7 +122,7 @@ func TestLargeDirectory(t *testing.T) {
 				t.Errorf("v%s %s: %q, want %q", version, opt, got, want)
 			}
 			t.Logf("v%s %s: listed twice in %.1f s, the server has %d MiB", version, opt, time.Since(start).Seconds(), rss())
-			if opt == "" {
+			if opt == "nordirplus" {
 				if got := strings.TrimSpace(runTool(t, ctx, g, "seekdir", m+"/"+base+"/big")); got != fmt.Sprint("entries ", count) {
 					t.Errorf("v%s: %q", version, got)
 				}
@@ -143,7 +146,7 @@ func TestRemoveWhileListing(t *testing.T) {
 		t.Run("v"+version, func(t *testing.T) {
 			g, at, w := trialTree(t, 0, version)
 			ctx := longContext(t, time.Duration(sized(6, 60))*time.Minute)
-			count := sized(3000, 50_000)
+			count := sized(1000, 50_000)
 			fill := func(dir string) {
 				if _, err := w.sh(ctx, fmt.Sprintf("mkdir %s; cd %s; seq -f f%%.0f 1 %d | xargs touch", dir, dir, count)); err != nil {
 					t.Fatal(err)
@@ -193,11 +196,17 @@ func TestRenameKeepsHandles(t *testing.T) {
 			if got := mustSh(t, ctx, g1, `cat "$1/D2/c/b/made" "$1/D/x"`, other); got != "new\nnew\n" {
 				t.Errorf("the other client sees %q", got)
 			}
-			// Opens by name go on while names change.
-			spin := startProgram(t, ctx, g1, GuestCommand{Argv: []string{"sh", "-c", `cd "$1"; while :; do echo y >D/y; mv D/y D/x; done`, "sh", other}})
-			mustSh(t, ctx, g, fmt.Sprintf(`cd "$1"; i=0; while [ $i -lt %d ]; do cat D/x >/dev/null; i=$((i+1)); done`, sized(150, 1000)), at)
-			spin.job.Kill()
+			// A Linux client refuses to open by name what it holds open and others have removed (with every server).
 			c.close()
+			// Opens by name go on while the name gets other files: one that goes stale on the way is looked up again.
+			// Version 3 knows no open files, so what is replaced after its open cannot be read any more.
+			spin := startProgram(t, ctx, g1, GuestCommand{Argv: []string{"sh", "-c", `cd "$1"; while :; do echo y >D/y; mv D/y D/x; sleep 0.2; done`, "sh", other}})
+			use := "cat D/x"
+			if version == "3" {
+				use = ": <D/x"
+			}
+			mustSh(t, ctx, g, fmt.Sprintf(`cd "$1"; i=0; while [ $i -lt %d ]; do %s >/dev/null; i=$((i+1)); done`, sized(300, 1000), use), at)
+			spin.job.Kill()
 		})
 	}
 }
@@ -449,6 +458,9 @@ func TestPowerOffReleasesLocks(t *testing.T) {
 func TestCutsAroundLease(t *testing.T) {
 	const lease = 5 * time.Second
 	for _, version := range []string{"4.1", "4.2"} {
+		if version == "4.1" && !fullSizes() {
+			continue // the two differ in nothing that a lease knows of
+		}
 		t.Run("v"+version, func(t *testing.T) {
 			s := ownTree(t, "memory", gatewayConfig{lease: "5s"})
 			g := lab.Guest(t, 0)

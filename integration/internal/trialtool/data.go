@@ -79,7 +79,7 @@ func checkRecords(args []string) error {
 			return fmt.Errorf("record %d: %d bytes, %w", i, n, err)
 		}
 		if !bytes.Equal(got, want) {
-			return fmt.Errorf("record %d at %d is wrong: % x..., want % x...", i, off, got[:16], want[:16])
+			return fmt.Errorf("record %d at %d begins with % x, want % x", i, off, got[:16], want[:16])
 		}
 	}
 	fmt.Println("whole", count)
