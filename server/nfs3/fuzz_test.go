@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"capstan/export"
+	"capstan/internal/testutil"
 	"capstan/server/rpc"
 )
 
@@ -36,6 +37,20 @@ func FuzzCall3(f *testing.F) {
 	f.Add(call(procSetAttr, 2, enc().fh(seed.root).sattr(export.SetAttr{Set: export.SetSize, Size: 1 << 40}).bool(true).u32(1).u32(2)))
 	f.Add(call(procWrite, 2, enc().fh(seed.root).u64(1<<62).u32(3).u32(2).str("abc")))
 	f.Add(call(procReadDirPlus, 1, enc().fh(seed.root).u64(1<<63-1).u64(0).u32(1).u32(1<<32-1)))
+
+	// What the Linux client and libnfs said.
+	captures, err := testutil.ReadCaptures("../nfstest/testdata/*-v3*.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, c := range captures {
+		for _, r := range c {
+			if _, _, proc, args, ok := r.Call(); ok && len(args) < 4096 {
+				f.Add(call(proc, 1, args))
+				f.Add(call(proc, 2, args))
+			}
+		}
+	}
 
 	f.Fuzz(func(t *testing.T, in []byte) {
 		b := newBedWith(t, Options{MaxRead: 4096, MaxWrite: 4096, MaxDir: 4096})

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"capstan/internal/testutil"
 	"capstan/server/nfs4/nfsv4"
 	"capstan/server/rpc"
 	"capstan/server/xdr"
@@ -21,6 +22,9 @@ func FuzzCompound(f *testing.F) {
 	o := c.create(dir, "file", 0o644)
 	for _, r := range fuzzSeeds(dir, o) {
 		f.Add(r.n, bytes.Clone(r.e.Bytes()[12:]))
+	}
+	for _, r := range capturedSeeds(f, []byte(dir), []byte(o.fh)) {
+		f.Add(r.n, r.ops)
 	}
 	f.Fuzz(func(t *testing.T, n uint32, ops []byte) {
 		s.tb = t
@@ -43,6 +47,67 @@ func FuzzCompound(f *testing.F) {
 		}
 		e.Reset()
 	})
+}
+
+// capturedSeed is what stood behind SEQUENCE in a request.
+type capturedSeed struct {
+	n   uint32 // operations
+	ops []byte
+}
+
+// capturedSeeds returns the operations of what the Linux client said, with
+// handles of ours in the place of those of the server it spoke to.
+func capturedSeeds(tb testing.TB, handles ...[]byte) (seeds []capturedSeed) {
+	tb.Helper()
+	captures, err := testutil.ReadCaptures("../nfstest/testdata/linux-v4*.txt")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	const sequence = 4 + 16 + 4*4 // opcode and arguments
+	for _, c := range captures {
+		for _, r := range c {
+			_, _, proc, args, ok := r.Call()
+			if !ok || proc != nfsv4.ProcCompound {
+				continue
+			}
+			d := xdr.NewDecoder(args)
+			d.Opaque("tag", 1024)
+			d.Uint32("minorversion")
+			n := d.Uint32("argarray")
+			ops := bytes.Clone(d.Rest())
+			if !d.OK() || len(ops) > 4096 {
+				continue
+			}
+			if len(ops) >= sequence && nfsv4.Op(binary.BigEndian.Uint32(ops)) == nfsv4.OpSequence {
+				n, ops = n-1, ops[sequence:]
+			}
+			for i, h := range handles {
+				seeds = append(seeds, capturedSeed{n, withHandle(ops, h)})
+				if i == 0 && !bytes.Contains(ops, putFH(len(h))) {
+					break
+				}
+			}
+		}
+	}
+	return seeds
+}
+
+// putFH is how a PUTFH of a handle of n bytes begins.
+func putFH(n int) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(nfsv4.OpPutFH)), uint32(n))
+}
+
+// withHandle returns ops with h in every PUTFH of a handle of that length.
+func withHandle(ops, h []byte) []byte {
+	out, mark := bytes.Clone(ops), putFH(len(h))
+	for at := 0; ; {
+		i := bytes.Index(out[at:], mark)
+		if i < 0 || at+i+len(mark)+len(h) > len(out) {
+			return out
+		}
+		at += i + len(mark)
+		at += copy(out[at:], h)
+	}
 }
 
 // checkResult reads a result as far as its statuses tell how long it is.

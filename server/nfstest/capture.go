@@ -1,83 +1,24 @@
 package nfstest
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"sync"
+
+	"capstan/internal/testutil"
 )
 
-// Record is one RPC message of a capture, its record mark left out.
-type Record struct {
-	FromClient bool
-	Data       []byte
-}
+// Record is one RPC message of a [Capture].
+type Record = testutil.Record
 
-// Capture is what went over one connection, message by message in the order in
-// which it was complete. As text it is a line that begins with > (from the
-// client) or < and says how many bytes follow, then the bytes in hexadecimal,
-// 32 a line; lines that begin with # are comments.
-type Capture []Record
+// Capture is what went over one connection.
+type Capture = testutil.Capture
 
-// maxCaptured bounds one message of a capture, in bytes.
-const maxCaptured = 4 << 20
-
-// WriteTo writes c as text.
-func (c Capture) WriteTo(w io.Writer) (int64, error) {
-	var b bytes.Buffer
-	for _, r := range c {
-		mark := byte('<')
-		if r.FromClient {
-			mark = '>'
-		}
-		fmt.Fprintf(&b, "%c %d\n", mark, len(r.Data))
-		for data := r.Data; len(data) > 0; {
-			n := min(len(data), 32)
-			b.WriteString(hex.EncodeToString(data[:n]))
-			b.WriteByte('\n')
-			data = data[n:]
-		}
-	}
-	return b.WriteTo(w)
-}
-
-// ReadCapture reads what WriteTo wrote.
-func ReadCapture(r io.Reader) (c Capture, err error) {
-	lines := bufio.NewScanner(r)
-	want := 0 // bytes still to come
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		switch {
-		case line == "", strings.HasPrefix(line, "#"):
-		case want == 0 && (line[0] == '>' || line[0] == '<'):
-			if _, err := fmt.Sscanf(line[1:], "%d", &want); err != nil || want < 0 || want > maxCaptured {
-				return nil, fmt.Errorf("capture, line %d: %q: a length is wanted", n, line)
-			}
-			c = append(c, Record{FromClient: line[0] == '>'})
-		default:
-			b, err := hex.DecodeString(line)
-			if err != nil || len(b) > want {
-				return nil, fmt.Errorf("capture, line %d: %q: at most %d bytes in hexadecimal are wanted", n, line, want)
-			}
-			last := &c[len(c)-1]
-			last.Data = append(last.Data, b...)
-			want -= len(b)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("capture: %w", err)
-	}
-	if want > 0 {
-		return nil, fmt.Errorf("capture: %d bytes are missing at the end", want)
-	}
-	return c, nil
-}
+// ReadCapture reads what Capture.WriteTo wrote.
+func ReadCapture(r io.Reader) (Capture, error) { return testutil.ReadCapture(r) }
 
 // Recorder records the messages of a connection.
 type Recorder struct {
@@ -104,7 +45,7 @@ func (r *Recorder) add(fromClient bool, b []byte) {
 	if fromClient {
 		p = &r.partial[0]
 	}
-	p.add(b, func(msg []byte) { r.capture = append(r.capture, Record{fromClient, msg}) })
+	p.add(b, func(msg []byte) { r.capture = append(r.capture, Record{FromClient: fromClient, Data: msg}) })
 }
 
 type recordedConn struct {
@@ -175,7 +116,7 @@ func Proxy(l net.Listener, dial func() (net.Conn, error)) (Capture, error) {
 // for the reply to each, and returns these replies. The messages are the very
 // bytes recorded, unless change is given and returns others for the nth; nil
 // from it leaves the message out.
-func (c Capture) Replay(ctx context.Context, nc net.Conn, change func(n int, msg []byte) []byte) ([]Record, error) {
+func Replay(ctx context.Context, c Capture, nc net.Conn, change func(n int, msg []byte) []byte) ([]Record, error) {
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
 	defer stop()
 	var (

@@ -73,7 +73,7 @@ func TestCaptureReplays(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer nc.Close()
-			got, err := c.Replay(t.Context(), nc, nil)
+			got, err := Replay(t.Context(), c, nc, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func recordLibNFS(t *testing.T, name string) {
 }
 
 func TestCaptureText(t *testing.T) {
-	want := Capture{{true, bytes.Repeat([]byte{1, 2, 3}, 30)}, {false, []byte{4}}, {true, nil}}
+	want := Capture{{FromClient: true, Data: bytes.Repeat([]byte{1, 2, 3}, 30)}, {Data: []byte{4}}, {FromClient: true}}
 	var b bytes.Buffer
 	if _, err := want.WriteTo(&b); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func FuzzReplayChanged(f *testing.F) {
 		defer nc.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		_, _ = c.Replay(ctx, nc, func(n int, msg []byte) []byte {
+		_, _ = Replay(ctx, c, nc, func(n int, msg []byte) []byte {
 			if n != int(at) {
 				return msg
 			}

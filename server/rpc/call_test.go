@@ -1,11 +1,14 @@
 package rpc
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io"
 	"net"
 	"testing"
 	"time"
+
+	"capstan/internal/testutil"
 )
 
 // FuzzCall sends any record to a server. It must answer with one well-formed
@@ -21,6 +24,20 @@ func FuzzCall(f *testing.F) {
 	f.Add(words(1, 0, 1))
 	f.Add(words(1, 1))
 	f.Add([]byte{})
+	captures, err := testutil.ReadCaptures("../nfstest/testdata/*.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, c := range captures {
+		for _, r := range c {
+			if r.FromClient && len(r.Data) >= 16 {
+				f.Add(r.Data)
+				ours := bytes.Clone(r.Data)
+				binary.BigEndian.PutUint32(ours[12:], testProgram)
+				f.Add(ours)
+			}
+		}
+	}
 	s := newTestServer(f, Options{MaxRecord: 64 << 10})
 	f.Fuzz(func(t *testing.T, record []byte) {
 		if len(record) > 64<<10 {
