@@ -99,6 +99,9 @@ func opAllocate(c *compound, a *rangeArgs, _ *none) nfsv4.Status {
 		return st
 	}
 	defer f.done()
+	if st := c.dropSetID(f); st != nfsv4.OK {
+		return st
+	}
 	return c.statusOf(f.Allocate(c.ctx, a.offset, a.length))
 }
 
@@ -114,7 +117,29 @@ func opDeallocate(c *compound, a *rangeArgs, _ *none) nfsv4.Status {
 		return st
 	}
 	defer f.done()
+	if st := c.dropSetID(f); st != nfsv4.OK {
+		return st
+	}
 	return c.statusOf(f.Deallocate(c.ctx, a.offset, a.length))
+}
+
+// dropSetID takes the set-id bits off a file that the caller is about to change
+// otherwise than by WRITE, for which the Volume does it.
+func (c *compound) dropSetID(f export.File) nfsv4.Status {
+	cred := c.cur.rights.Cred
+	if cred.Privileged() {
+		return nfsv4.OK
+	}
+	a, err := f.GetAttr(c.ctx, export.MaskAuth)
+	if err != nil {
+		return c.statusOf(err)
+	}
+	mode := export.ModeAfterWrite(cred, &a)
+	if mode == a.Mode {
+		return nfsv4.OK
+	}
+	_, err = c.cur.vol().SetAttr(c.ctx, export.System(), c.cur.node.Object, nil, &export.SetAttr{Set: export.SetMode, Mode: mode})
+	return c.statusOf(err)
 }
 
 // ioAdviseArgs is IO_ADVISE4args (RFC 7862 section 15.5.1).

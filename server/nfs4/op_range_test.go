@@ -52,6 +52,25 @@ func TestSeek(t *testing.T) {
 	c.expect(nfsv4.ErrBadStateID, o.fh, nfsv4.OpSeek, nfsv4.InvalidStateID, uint64(0), 0)
 }
 
+// TestAllocateDropsSetID: the set-id bits do not survive a change of the bytes
+// by one without privilege, however it is made.
+func TestAllocateDropsSetID(t *testing.T) {
+	c := newSite(t).newClient(2, "client")
+	dir := c.fh("data")
+	for i, op := range []nfsv4.Op{nfsv4.OpAllocate, nfsv4.OpDeallocate} {
+		o := c.create(dir, string(rune('a'+i)), 0o6755)
+		if mode := c.attr(o.fh, nfsv4.AttrMode); mode != 0o6755 {
+			t.Fatalf("created with mode %o", mode)
+		}
+		c.cred = alice
+		c.expect(nfsv4.OK, o.fh, op, o.id, uint64(0), uint64(10))
+		c.cred = root
+		if mode := c.attr(o.fh, nfsv4.AttrMode); mode != 0o755 {
+			t.Errorf("%v left mode %o", op, mode)
+		}
+	}
+}
+
 func TestAllocateAndDeallocate(t *testing.T) {
 	c := newSite(t).newClient(2, "client")
 	dir := c.fh("data")
