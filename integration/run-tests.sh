@@ -33,7 +33,7 @@ rm -f "$peers.fuzz"
 
 say "against real peers"
 status=0
-go test -tags "$tags" -count=1 -timeout 45m ./integration/... || status=$?
+go test -tags "$tags" -count=1 -timeout 45m -v ./integration/... | grep -vE --line-buffered '^=== ' || status=$?
 
 say "tests that ran against real peers"
 awk -F'\t' '{ n[$1]++; printf "    %-4s %s %s: %s\n", $1, $2, $3, $4 } END { printf "    %d passed, %d failed, %d skipped\n", n["PASS"], n["FAIL"], n["SKIP"] }' "$peers"
