@@ -117,7 +117,7 @@ func TestSuiteThroughKernel(t *testing.T) {
 				gw := capstan(t)
 				g := lab.Guest(t, 0)
 				ctx := longContext(t, time.Duration(sized(15, 60))*time.Minute)
-				at := mustMount(t, g, gw.mount(version, sharedExports[engine], "actimeo=0"))
+				at := mustMount(t, g, gw.mount(version, sharedExports[engine]))
 				runKernelSuite(t, ctx, g, at, []string{"", version, engine}, suiteRows(engine))
 			})
 		}
