@@ -175,7 +175,7 @@ func (s *testServer) serve(ctx context.Context, c *Call, e *xdr.Encoder) AcceptS
 
 // soon is for waits that end at once unless something is broken.
 func soon(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
