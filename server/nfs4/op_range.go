@@ -1,6 +1,8 @@
 package nfs4
 
 import (
+	"context"
+
 	"capstan/export"
 	"capstan/server/nfs4/nfsv4"
 	"capstan/server/nfs4/state"
@@ -88,25 +90,16 @@ func (a *rangeArgs) check() nfsv4.Status {
 }
 
 func opAllocate(c *compound, a *rangeArgs, _ *none) nfsv4.Status {
-	if !c.cur.vol().Features().Allocate {
-		return nfsv4.ErrNotSupp
-	}
-	if st := a.check(); st != nfsv4.OK {
-		return st
-	}
-	f, st := c.open(a.id, state.AccessWrite)
-	if st != nfsv4.OK {
-		return st
-	}
-	defer f.done()
-	if st := c.dropSetID(f); st != nfsv4.OK {
-		return st
-	}
-	return c.statusOf(f.Allocate(c.ctx, a.offset, a.length))
+	return c.changeRange(a, c.cur.vol().Features().Allocate, export.File.Allocate)
 }
 
 func opDeallocate(c *compound, a *rangeArgs, _ *none) nfsv4.Status {
-	if !c.cur.vol().Features().Deallocate {
+	return c.changeRange(a, c.cur.vol().Features().Deallocate, export.File.Deallocate)
+}
+
+// changeRange does to the range what change does, if the Volume offers it.
+func (c *compound) changeRange(a *rangeArgs, offered bool, change func(f export.File, ctx context.Context, off, n uint64) error) nfsv4.Status {
+	if !offered {
 		return nfsv4.ErrNotSupp
 	}
 	if st := a.check(); st != nfsv4.OK {
@@ -120,7 +113,7 @@ func opDeallocate(c *compound, a *rangeArgs, _ *none) nfsv4.Status {
 	if st := c.dropSetID(f); st != nfsv4.OK {
 		return st
 	}
-	return c.statusOf(f.Deallocate(c.ctx, a.offset, a.length))
+	return c.statusOf(change(f, c.ctx, a.offset, a.length))
 }
 
 // dropSetID takes the set-id bits off a file that the caller is about to change
