@@ -1,0 +1,4 @@
+package msgr
+
+// Conn is one connection to a peer.
+type Conn struct{}

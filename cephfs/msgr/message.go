@@ -1,0 +1,119 @@
+package msgr
+
+import "capstan/cephfs/denc"
+
+// Priorities of messages (ceph/ceph src/include/msgr.h, CEPH_MSG_PRIO_*).
+const (
+	PriorityLow     = 64
+	PriorityDefault = 127
+	PriorityHigh    = 196
+	PriorityHighest = 255
+)
+
+// Message is one message of a connection: the header fields that users of the
+// messenger set and read, and the three parts of the payload.
+//
+// A message to send belongs to the connection from [Conn.Send] on: nobody may
+// change it or what its slices hold until Sent was called. A received message
+// belongs to the [Dispatcher] it was given to.
+type Message struct {
+	Type     uint16 // CEPH_MSG_*, MSG_*
+	Priority uint16 // 0 is sent as PriorityDefault
+	Version  uint16 // of the front's encoding
+	Compat   uint16 // the oldest version whose decoder can read the front
+	Tid      uint64 // of the request this carries or answers; 0 if none
+
+	Front  []byte
+	Middle []byte
+	// Data is sent piece after piece, and arrives as one piece. No piece is
+	// copied by the messenger.
+	Data [][]byte
+
+	// Sent, if set, is called once, when the messenger needs none of the
+	// slices any more: it was acknowledged by a lossless peer, or written to
+	// a lossy one, or dropped with its connection. It must not block.
+	Sent func()
+
+	// Seq is the number of a received message in its connection.
+	Seq uint64
+	// Release, set on a received message, gives the storage of its payload
+	// back. Calling it is optional, calling it twice is a fault, and nothing
+	// of Front, Middle and Data may be used after it.
+	Release func()
+}
+
+// DataLen is the number of bytes of Data.
+func (m *Message) DataLen() int {
+	n := 0
+	for _, b := range m.Data {
+		n += len(b)
+	}
+	return n
+}
+
+// Dispatcher is what a layer above implements to receive from its
+// connections. All calls for one connection come one after the other from one
+// goroutine, which is not the connection's reader: a dispatcher that is slow
+// does not stop acknowledgements and keepalives, until the connection's queue
+// of received bytes is full.
+type Dispatcher interface {
+	// Ready is called when the handshake is done: once for a lossy
+	// connection, after each reconnect for a lossless one.
+	Ready(c *Conn)
+	// Receive takes one message.
+	Receive(c *Conn, m *Message)
+	// RemoteReset says that the peer of a lossless connection lost the
+	// session: it will never see what was not acknowledged, and forgot the
+	// rest. The connection goes on with sequence numbers from 0.
+	RemoteReset(c *Conn)
+	// Closed is the last call: the connection is dead. err is nil after
+	// [Conn.Close], else it says what ended it.
+	Closed(c *Conn, err error)
+}
+
+// Policy says what happens when a connection breaks.
+type Policy uint8
+
+const (
+	// Lossy connections end at the first fault; what was under way is lost
+	// and the dispatcher's affair (monitors, OSDs, managers).
+	Lossy Policy = iota
+	// Lossless connections reconnect until closed and deliver every message
+	// once and in order, unless the peer forgot the session (MDS).
+	Lossless
+)
+
+// AuthMode is how a connection protects its frames (CEPH_CON_MODE_*).
+type AuthMode uint32
+
+// The connection modes.
+const (
+	ModeCRC    AuthMode = 1
+	ModeSecure AuthMode = 2
+)
+
+// Authenticator gives each connection its part of the authentication.
+type Authenticator interface {
+	// Begin starts the exchange of one connection attempt with a peer. It may
+	// be called from many goroutines.
+	Begin(peer denc.EntityType) (AuthSession, error)
+}
+
+// AuthSession is the authentication of one connection attempt. The messenger
+// calls it from one goroutine, in the order of the handshake (ceph/ceph
+// doc/dev/msgr2.rst, "authentication phase").
+type AuthSession interface {
+	// Request gives AUTH_REQUEST: the method, the modes the client wants, best
+	// first, and the method's payload.
+	Request() (method uint32, modes []AuthMode, payload []byte, err error)
+	// BadMethod tells of AUTH_BAD_METHOD. Without an error Request is asked
+	// again on the same connection.
+	BadMethod(method uint32, result int32, methods []uint32, modes []AuthMode) error
+	// ReplyMore answers AUTH_REPLY_MORE with the payload of AUTH_REQUEST_MORE.
+	ReplyMore(payload []byte) ([]byte, error)
+	// Done takes AUTH_DONE. The session key signs the handshake; the
+	// connection secret (of at least 64 bytes in secure mode: key, then the
+	// nonces of both directions) protects the frames. Both are empty with
+	// auth none.
+	Done(globalID uint64, mode AuthMode, payload []byte) (sessionKey, connectionSecret []byte, err error)
+}
