@@ -35,7 +35,9 @@ rm -f "$peers.fuzz"
 
 say "against real peers"
 status=0
-go test -tags "$tags" -count=1 -timeout 45m -v ./integration/... | grep -vE --line-buffered '^=== ' || status=$?
+# One package at a time: they share the machine's peers, and only then is each
+# line printed as it comes.
+go test -p 1 -tags "$tags" -count=1 -timeout 45m -v ./integration/... | grep -vE --line-buffered '^=== ' || status=$?
 
 say "tests that ran against real peers"
 awk -F'\t' '{ n[$1]++; printf "    %-4s %s %s: %s\n", $1, $2, $3, $4 } END { printf "    %d passed, %d failed, %d skipped\n", n["PASS"], n["FAIL"], n["SKIP"] }' "$peers"

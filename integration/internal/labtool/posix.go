@@ -316,7 +316,9 @@ func save(dir string) error {
 			return err
 		}
 		at := epoch.Add(time.Duration(i) * time.Second)
-		_ = os.Remove(bak)
+		if err := os.Remove(bak); err != nil && i > 0 {
+			return fmt.Errorf("remove the older backup: %w", err)
+		}
 		for what, err := range map[string]error{
 			"chmod": f.Chmod(0o640), "fsync": f.Sync(), "close": f.Close(), "times": os.Chtimes(tmp, at, at),
 			"backup": os.Link(p, bak), "rename": os.Rename(tmp, p),
