@@ -16,7 +16,8 @@ import (
 
 // LoadOptions say what to load; all may be left empty.
 type LoadOptions struct {
-	// Cluster is the name in default file names; the default is ceph.
+	// Cluster is the name in default file names; the default is that of the
+	// configuration file, NAME.conf, or ceph.
 	Cluster string
 	// Conf is the configuration file, in place of CEPH_CONF and the default
 	// places. Several, separated by commas, are tried in turn.
@@ -47,7 +48,7 @@ type Config struct {
 // Load finds and reads the configuration. A configuration file that was named
 // must be there; that none is in the default places is no error.
 func Load(o LoadOptions) (*Config, error) {
-	c := &Config{Name: denc.EntityName{Type: denc.TypeClient, ID: "admin"}, Cluster: "ceph",
+	c := &Config{Name: denc.EntityName{Type: denc.TypeClient, ID: "admin"},
 		override: map[string]string{}, getenv: o.Getenv, file: &File{}}
 	if c.getenv == nil {
 		c.getenv = os.Getenv
@@ -85,6 +86,10 @@ func Load(o LoadOptions) (*Config, error) {
 
 func (c *Config) readConf(list string) error {
 	named := list != ""
+	given := c.Cluster
+	if given == "" {
+		c.Cluster = "ceph"
+	}
 	if !named {
 		list = "/etc/ceph/$cluster.conf,~/.ceph/$cluster.conf,$cluster.conf"
 	}
@@ -98,6 +103,9 @@ func (c *Config) readConf(list string) error {
 			return err
 		}
 		c.file, c.Path = f, p
+		if base, ok := strings.CutSuffix(filepath.Base(p), ".conf"); ok && given == "" && base != "" {
+			c.Cluster = base // as Ceph's tools have it
+		}
 		return nil
 	}
 	if named {
@@ -209,6 +217,9 @@ func (c *Config) raw(key string) (string, bool) {
 		if v, ok := c.file.Get(section, key); ok {
 			return v, true
 		}
+	}
+	if key == "run_dir" {
+		return "/var/run/ceph", true
 	}
 	return "", false
 }
