@@ -90,6 +90,8 @@ var (
 	ErrPermanent = errors.New("permanent")
 )
 
+var errNoAddress = errors.New("no address of messenger v2")
+
 // KindOf returns the kind of the [Error] in err's chain, or 0.
 func KindOf(err error) Kind {
 	var e *Error

@@ -51,6 +51,23 @@ func (m *Message) DataLen() int {
 	return n
 }
 
+// size is the number of payload bytes.
+func (m *Message) size() int { return len(m.Front) + len(m.Middle) + m.DataLen() }
+
+// sent calls Sent.
+func (m *Message) sent() {
+	if m.Sent != nil {
+		m.Sent()
+	}
+}
+
+// drop gives a received message's storage back; m may be nil.
+func (m *Message) drop() {
+	if m != nil && m.Release != nil {
+		m.Release()
+	}
+}
+
 // Dispatcher is what a layer above implements to receive from its
 // connections. All calls for one connection come one after the other from one
 // goroutine, which is not the connection's reader: a dispatcher that is slow

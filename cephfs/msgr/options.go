@@ -47,7 +47,7 @@ type Options struct {
 	// default is 32 MiB.
 	QueueBytes int
 	// MaxFront, MaxMiddle and MaxData bound the parts of a received message.
-	// The defaults are 64 MiB, 16 MiB and 128 MiB.
+	// The defaults are 64 MiB, 16 MiB and 128 MiB; 1 GiB is the most.
 	MaxFront, MaxMiddle, MaxData int
 }
 
@@ -78,6 +78,9 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Nonce == 0 {
+		o.Nonce = randomNonce()
+	}
 	setDefault(&o.HandshakeTimeout, defaultHandshakeTimeout)
 	setDefault(&o.KeepaliveInterval, defaultKeepaliveInterval)
 	setDefault(&o.BackoffInitial, defaultBackoffInitial)
@@ -86,6 +89,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxFront, defaultMaxFront)
 	setDefault(&o.MaxMiddle, defaultMaxMiddle)
 	setDefault(&o.MaxData, defaultMaxData)
+	for _, v := range []*int{&o.MaxFront, &o.MaxMiddle, &o.MaxData} {
+		*v = min(*v, 1<<30)
+	}
 	return o
 }
 

@@ -1,0 +1,24 @@
+// Package cephtest plays the daemons of a Ceph cluster, so that order, delay
+// and loss in tests are exact. Its peers speak real frames over connections in
+// memory, which work under testing/synctest.
+//
+// A [Network] stands in for TCP: give [Network.Dial] to msgr.Options. A [Peer]
+// listens at an address of it and does the whole server side by itself:
+// banner, hello, authentication, sessions with replay, acknowledgements,
+// keepalives. A script takes over where it wants to:
+//
+//   - [Config.OnMessage] sees each message, and answers with [Stream.Send] at
+//     once, later, out of order or never.
+//   - [Config.Outgoing] sees each control frame before it is sent, and may
+//     change, add to or drop it; [Config.Incoming] may swallow one received.
+//   - [Config.OnStream] sees each connection before its first byte, and may
+//     cut either direction at a byte: [Stream.CutRead], [Stream.CutWrite].
+//   - [Stream.SendFrame] and [Stream.SendRaw] send anything at all,
+//     [Stream.Reset] breaks the connection, [Peer.Forget] loses the sessions.
+//
+// Each stream has one goroutine, which reads and calls the hooks. A peer's
+// mutex guards its sessions, a stream's mutex its writer; the first may be
+// held while the second is taken. Hooks are called without either.
+//
+// The package is for tests: it panics where a script is impossible.
+package cephtest
