@@ -15,15 +15,12 @@ func capstanWorkloads(version string) WorkloadParams {
 	return p
 }
 
-// notInCI are workloads that run with CAPSTAN_FULL=1 only: for time, or because of a fault that is not found yet.
-var notInCI = map[string]string{
-	"3 make":    "time; it runs on 4.2",
-	"3 many":    "time; it runs on 4.2",
-	"4.1 make":  "time; it runs on 4.2",
-	"4.1 many":  "time; it runs on 4.2",
-	"3 edit":    "open fault: LINK of a name just removed was answered EEXIST once",
-	"4.1 posix": "open fault: a write left the ctime as it was once",
-}
+// notInCI are workloads that run with CAPSTAN_FULL=1 only, for time; they run on 4.2 always.
+var notInCI = map[string]bool{"3 make": true, "3 many": true, "4.1 make": true, "4.1 many": true}
+
+// libcephfsFails are workloads that libcephfs gets wrong by itself: its limits, by the names they have in
+// docs/engines.md. They run on the kernel's client of CephFS.
+var libcephfsFails = map[string]string{"edges": "hidden-links, future-times"}
 
 // What people do to a file system gives through capstan, byte for byte, what it gives on a local disk.
 func TestWorkloadsThroughCapstan(t *testing.T) {
@@ -33,8 +30,12 @@ func TestWorkloadsThroughCapstan(t *testing.T) {
 		t.Run("v"+version, func(t *testing.T) {
 			at := mustMount(t, g, gw.mount(version, sharedExports["libcephfs"]))
 			for _, w := range Workloads() {
-				if why := notInCI[version+" "+w.Name]; why != "" && !fullSizes() {
-					t.Logf("%s is left to CAPSTAN_FULL=1: %s", w.Name, why)
+				if why := libcephfsFails[w.Name]; why != "" {
+					t.Logf("%s fails on libcephfs: %s", w.Name, why)
+					continue
+				}
+				if notInCI[version+" "+w.Name] && !fullSizes() {
+					t.Logf("%s is left to CAPSTAN_FULL=1", w.Name)
 					continue
 				}
 				t.Run(w.Name, func(t *testing.T) {

@@ -28,6 +28,7 @@ type Workload struct {
 // workloadPrograms names the programs of each workload.
 var workloadPrograms = map[string][]string{
 	"copy":   {"cmp"},
+	"edges":  nil,
 	"edit":   {"vim"},
 	"git":    {"git"},
 	"make":   {"make", "gcc"},

@@ -55,6 +55,14 @@
 //     Options.MaxCalls of them wait at a time.
 //   - old-session: a killed process leaves a session behind that the MDS keeps
 //     for up to 60 s. With [Options].Instance the next mount evicts it.
+//   - hidden-links: when the reply to a rename becomes safe, libcephfs 16.2 drops
+//     all names of the file that was replaced (Client::put_request,
+//     _try_to_trim_inode) but keeps their dentries, empty and valid: a second
+//     name of that file is then taken for absent.
+//   - future-times: fill_statx shows the later of ctime and mtime, and the MDS
+//     keeps the later of its mtime and one that came with a write.
+//   - two-step-exclusive: package billyfs stores an exclusive create's verifier
+//     after the file.
 //   - not-atomic: others change the filesystem too, so the states before and
 //     after a call are never called atomic.
 //

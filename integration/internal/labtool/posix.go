@@ -22,6 +22,8 @@ var posixCases = map[string]func(dir string) error{
 	"excl":         excl,
 	"append-lock":  appendLock,
 	"save":         save,
+	"backup":       backup,
+	"future":       future,
 	"names":        names,
 	"links":        links,
 	"times":        times,
@@ -302,7 +304,12 @@ func appendLock(dir string) error {
 }
 
 // save is how editors save: a new file, its times and mode, a rename over the old one.
-func save(dir string) error {
+func save(dir string) error { return saveRounds(dir, false) }
+
+// backup is save with the old version kept under a second name, a hard link made before the rename.
+func backup(dir string) error { return saveRounds(dir, true) }
+
+func saveRounds(dir string, link bool) error {
 	p, tmp, bak := filepath.Join(dir, "doc"), filepath.Join(dir, ".doc.tmp"), filepath.Join(dir, "doc~")
 	if err := os.WriteFile(p, []byte("version 0"), 0o640); err != nil {
 		return err
@@ -316,15 +323,27 @@ func save(dir string) error {
 			return err
 		}
 		at := epoch.Add(time.Duration(i) * time.Second)
-		if err := os.Remove(bak); err != nil && i > 0 {
-			return fmt.Errorf("remove the older backup: %w", err)
-		}
-		for what, err := range map[string]error{
-			"chmod": f.Chmod(0o640), "fsync": f.Sync(), "close": f.Close(), "times": os.Chtimes(tmp, at, at),
-			"backup": os.Link(p, bak), "rename": os.Rename(tmp, p),
+		for _, s := range []struct {
+			what string
+			do   func() error
+		}{
+			{"chmod", func() error { return f.Chmod(0o640) }},
+			{"fsync", f.Sync},
+			{"close", f.Close},
+			{"times", func() error { return os.Chtimes(tmp, at, at) }},
+			{"backup", func() error {
+				if !link {
+					return nil
+				}
+				if err := os.Remove(bak); err != nil && i > 0 {
+					return fmt.Errorf("round %d: the older one: %w", i, err)
+				}
+				return os.Link(p, bak)
+			}},
+			{"rename", func() error { return os.Rename(tmp, p) }},
 		} {
-			if err != nil {
-				return fmt.Errorf("%s: %w", what, err)
+			if err := s.do(); err != nil {
+				return fmt.Errorf("%s: %w", s.what, err)
 			}
 		}
 		st, err := os.Stat(p)
@@ -335,7 +354,10 @@ func save(dir string) error {
 			fmt.Printf("save %d: %q %v %v\n", i, got, st.ModTime().UTC(), st.Mode())
 		}
 	}
-	fmt.Println(entries(dir), must(os.ReadFile(p)), must(os.ReadFile(bak)))
+	fmt.Println(entries(dir), must(os.ReadFile(p)))
+	if link {
+		fmt.Println(must(os.ReadFile(bak)))
+	}
 	return nil
 }
 
@@ -430,6 +452,23 @@ func times(dir string) error {
 			return err
 		}
 		fmt.Printf("set %d: %s, mtime %d atime %d\n", ns, errno(err), st.Mtim.Nano(), st.Atim.Nano())
+	}
+	return moves(p, epoch)
+}
+
+// future writes to a file whose times are ahead of the clock.
+func future(dir string) error {
+	p := filepath.Join(dir, "f")
+	if err := os.WriteFile(p, []byte("x"), 0o644); err != nil {
+		return err
+	}
+	return moves(p, time.Unix(4102444800, 0))
+}
+
+// moves sets the times of p, and says which of them a write and a change of mode move.
+func moves(p string, at time.Time) error {
+	if err := os.Chtimes(p, at, at); err != nil {
+		return err
 	}
 	var before, after unix.Stat_t
 	f, err := os.OpenFile(p, os.O_WRONLY|os.O_APPEND, 0)
