@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"capstan/internal/siphash"
 )
 
 // KeySize is the length of a handle key in bytes.
@@ -56,10 +58,10 @@ func NewKey(id uint8) Key {
 }
 
 // macKey is a key ready for use.
-type macKey struct{ k0, k1 uint64 }
+type macKey struct{ siphash.Key }
 
 func (k *macKey) mac(p []byte) (mac [16]byte) {
-	lo, hi := sipHash128(k.k0, k.k1, p)
+	lo, hi := k.Sum128(p)
 	binary.LittleEndian.PutUint64(mac[:], lo)
 	binary.LittleEndian.PutUint64(mac[8:], hi)
 	return mac
@@ -88,10 +90,10 @@ func NewKeyRing(current Key, older ...Key) (*KeyRing, error) {
 		if k.Secret == ([KeySize]byte{}) {
 			return nil, fmt.Errorf("handle key %d is all zeros", k.ID)
 		}
-		r.keys[k.ID] = &macKey{
-			k0: binary.LittleEndian.Uint64(k.Secret[:8]),
-			k1: binary.LittleEndian.Uint64(k.Secret[8:]),
-		}
+		r.keys[k.ID] = &macKey{siphash.Key{
+			K0: binary.LittleEndian.Uint64(k.Secret[:8]),
+			K1: binary.LittleEndian.Uint64(k.Secret[8:]),
+		}}
 	}
 	return r, nil
 }

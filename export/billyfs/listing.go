@@ -55,7 +55,7 @@ func entryLess(a, b entry) bool {
 }
 
 func (t *table) nameHash(name string) uint64 {
-	return max(t.sip.hash(name)>>1, 3)
+	return max(t.sip.Sum64([]byte(name))>>1, 3)
 }
 
 // dirStamp tells states of a directory apart.

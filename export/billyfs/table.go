@@ -13,6 +13,7 @@ import (
 
 	"capstan/export"
 	"capstan/export/billyfs/store"
+	"capstan/internal/siphash"
 )
 
 // Keys of the store: 'n' inode -> node record; 'i' parent name -> inode, only
@@ -39,8 +40,10 @@ const idBlock = 1024
 // store. Everything in it that a reply told a client is in the store's log
 // before the reply.
 type table struct {
-	db  *store.Store
-	sip sipKey // constant
+	db *store.Store
+	// sip makes directory cookies: it is kept, so that they outlive a restart,
+	// and secret, so that nobody can choose names that collide. Constant.
+	sip siphash.Key
 	// root is the inode of the root directory, which has no name. Set before
 	// the first call from outside, then constant.
 	root uint64
@@ -82,7 +85,7 @@ func openTable(path string, opt store.Options, inMemory int) (*table, error) {
 	if len(k) != 16 {
 		return nil, errors.Join(fmt.Errorf("billyfs: %s: bad cookie key", path), db.Close())
 	}
-	t.sip = sipKey{binary.BigEndian.Uint64(k), binary.BigEndian.Uint64(k[8:])}
+	t.sip = siphash.Key{K0: binary.BigEndian.Uint64(k), K1: binary.BigEndian.Uint64(k[8:])}
 	if v, ok := db.Get(keyNextID); ok && len(v) == 8 {
 		t.nextID = binary.BigEndian.Uint64(v)
 	} else {

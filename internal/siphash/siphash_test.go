@@ -1,14 +1,14 @@
-package export
+package siphash
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"testing"
 )
 
-// TestSipHash128 has the test values that the authors of SipHash publish: of
-// the bytes 0, 1, 2, ... in each length, up to beyond that of a handle's body,
-// under the key 0, 1, ..., 15.
-func TestSipHash128(t *testing.T) {
+// TestSum128 has the test values that the authors of SipHash publish: of
+// the bytes 0, 1, 2, ... in each length, under the key 0, 1, ..., 15.
+func TestSum128(t *testing.T) {
 	want := []string{
 		"a3817f04ba25a8e66df67214c7550293",
 		"da87c1d86b99af44347659119b22fc45",
@@ -52,19 +52,31 @@ func TestSipHash128(t *testing.T) {
 		"528a5bb93baf2c9c4473cce5d0d22bd9",
 		"df6a301e95c95dad97ae0cc8c6913bd8",
 	}
-	var key Key
-	for i := range key.Secret {
-		key.Secret[i] = byte(i)
-	}
-	r, err := NewKeyRing(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := Key{0x0706050403020100, 0x0f0e0d0c0b0a0908}
 	var in []byte
 	for n, w := range want {
-		mac := r.keys[0].mac(in)
+		var mac [16]byte
+		lo, hi := key.Sum128(in)
+		binary.LittleEndian.PutUint64(mac[:], lo)
+		binary.LittleEndian.PutUint64(mac[8:], hi)
 		if got := hex.EncodeToString(mac[:]); got != w {
 			t.Errorf("length %d: %s, want %s", n, got, w)
+		}
+		in = append(in, byte(n))
+	}
+}
+
+// TestSum64 has the authors' values for the first lengths, and that of the
+// example in their paper (appendix A), of length 15.
+func TestSum64(t *testing.T) {
+	key := Key{0x0706050403020100, 0x0f0e0d0c0b0a0908}
+	want := map[int]uint64{0: 0x726fdb47dd0e0e31, 1: 0x74f839c593dc67fd, 7: 0xab0200f58b01d137, 8: 0x93f5f5799a932462, 15: 0xa129ca6149be45e5}
+	var in []byte
+	for n := range 16 {
+		if w, ok := want[n]; ok {
+			if got := key.Sum64(in); got != w {
+				t.Errorf("length %d: %#x, want %#x", n, got, w)
+			}
 		}
 		in = append(in, byte(n))
 	}
