@@ -1,0 +1,245 @@
+package osd
+
+// chain is the requests on one object, in the order of their submission, which
+// is the order in which the OSD has to see them. A request is sent only while
+// all before it are: what holds one, holds those behind it.
+//
+// Nothing is noted anywhere when a connection or a map goes: a request counts
+// as sent while what it was sent under is what it would be sent under now
+// ([Client.tryLocked]). So whoever comes first, a new request or the walk that
+// follows a change, puts the whole chain right, and in its order.
+//
+// A chain is guarded by the lock of its shard.
+type chain struct {
+	object     Object // the key in its shard
+	head, tail *request
+	// All requests of the chain were sent under this map by this connection.
+	// cleanMap is nil if that is not known.
+	cleanMap  *mapState
+	cleanLink *link
+}
+
+// verdict is what became of a request.
+type verdict uint8
+
+const (
+	held   verdict = iota // something has to happen first
+	sent                  // the OSD has it
+	failed                // it cannot be done
+)
+
+// finished are the requests that are to be completed when no lock is held.
+type finished []finish
+
+type finish struct {
+	r   *request
+	err error
+}
+
+func (f finished) complete() {
+	for _, x := range f {
+		x.r.complete(nil, x.err)
+	}
+}
+
+// appendLocked puts a new request in its chain and sends it if it may be.
+//
+// Preconditions: r.shard.mu is held; r is in the table.
+func (c *Client) appendLocked(r *request, out *finished) {
+	ch := r.shard.chains[r.base]
+	if ch == nil {
+		ch = &chain{object: r.base}
+		r.shard.chains[r.base] = ch
+	}
+	r.chain, r.prev = ch, ch.tail
+	if ch.tail == nil {
+		ch.head = r
+	} else {
+		ch.tail.next = r
+	}
+	ch.tail = r
+	// A clean chain needs no look at those before r.
+	if r.prev != nil && ch.cleanMap != nil && ch.cleanMap == c.state.Load() && !ch.cleanLink.dead.Load() {
+		v, err := c.tryLocked(r, ch.cleanMap)
+		if v != sent || r.link != ch.cleanLink {
+			ch.cleanMap = nil
+		}
+		if v == failed {
+			c.failLocked(r, err, out)
+		}
+		return
+	}
+	c.runLocked(ch, out)
+}
+
+// runLocked sends what a chain holds and may send.
+//
+// Precondition: the lock of the chain's shard is held.
+func (c *Client) runLocked(ch *chain, out *finished) {
+	ms := c.state.Load()
+	if ch.cleanMap != nil && ch.cleanMap == ms && !ch.cleanLink.dead.Load() {
+		return
+	}
+	clean := ms != nil
+	var l *link
+	for r := ch.head; r != nil; {
+		next := r.next
+		v, err := c.tryLocked(r, ms)
+		switch v {
+		case held:
+			// What is behind may not overtake it. If it was sent before, it is
+			// sent again behind r; an answer is taken meanwhile if one to r
+			// would be.
+			for ; next != nil; next = next.next {
+				next.sent = false
+				if next.link != r.link {
+					next.link = nil
+				}
+			}
+			ch.cleanMap = nil
+			return
+		case failed:
+			c.failLocked(r, err, out)
+		case sent:
+			clean = clean && (l == nil || l == r.link)
+			l = r.link
+		}
+		r = next
+	}
+	ch.cleanMap, ch.cleanLink = nil, nil
+	if clean && l != nil {
+		ch.cleanMap, ch.cleanLink = ms, l
+	}
+}
+
+// failLocked takes a request that cannot be done out of table and chain, unless
+// somebody else is about to.
+func (c *Client) failLocked(r *request, err error, out *finished) {
+	if c.table.Take(r.tid) == nil {
+		return
+	}
+	c.unlinkLocked(r)
+	*out = append(*out, finish{r, r.fail(err)})
+}
+
+// unlinkLocked takes a request out of its chain.
+func (c *Client) unlinkLocked(r *request) {
+	ch := r.chain
+	if ch == nil {
+		return
+	}
+	if r.prev == nil {
+		ch.head = r.next
+	} else {
+		r.prev.next = r.next
+	}
+	if r.next == nil {
+		ch.tail = r.prev
+	} else {
+		r.next.prev = r.prev
+	}
+	r.chain, r.next, r.prev = nil, nil, nil
+	if ch.head == nil {
+		delete(r.shard.chains, ch.object)
+	}
+}
+
+// removeLocked takes a request out of its chain and sends what it held back.
+func (c *Client) removeLocked(r *request, out *finished) {
+	ch := r.chain
+	if ch == nil {
+		return
+	}
+	c.unlinkLocked(r)
+	if ch.head != nil {
+		c.runLocked(ch, out)
+	}
+}
+
+// tryLocked finds out what is to become of a request under a map, and sends it
+// if it is to be sent.
+//
+// Preconditions: r.shard.mu is held; all requests before r in its chain are
+// sent.
+func (c *Client) tryLocked(r *request, ms *mapState) (verdict, error) {
+	if err := c.deadErr(); err != nil {
+		return failed, err
+	}
+	if ms == nil {
+		c.opts.Maps.WantMap(1)
+		return held, nil
+	}
+	p := ms.pool(r.object.Pool)
+	if p == nil {
+		return c.poolAbsentLocked(r, ms)
+	}
+	r.poolSeen = true
+	if p.EIO {
+		return failed, ErrPoolEIO
+	}
+	if v, err := c.pausedLocked(r, ms, p); v != sent {
+		r.sent = false
+		return v, err
+	}
+
+	t, err := c.targetLocked(r, ms, p)
+	if err != nil {
+		return failed, err
+	}
+	if t.osd < 0 {
+		return r.nowhereLocked(nil), nil
+	}
+	s := c.session(t.osd)
+	if s == nil {
+		return failed, c.deadErr()
+	}
+	l := s.connected(ms)
+	if l == nil {
+		return r.nowhereLocked(s), nil
+	}
+	if r.sent && r.link == l && r.pg == t.pg && r.pgs == t.pgs && r.resend == ms.resend && r.force >= t.force {
+		return sent, nil
+	}
+
+	if t.object != r.target {
+		r.target, r.hash = t.object, t.hash
+		r.front = nil // what is in it names another
+	}
+	r.session, r.link, r.replica = s, l, t.replica
+	r.pg, r.pgs, r.resend, r.force = t.pg, t.pgs, ms.resend, t.force
+	if l.backedOff(t.pg, positionOf(t.object, t.hash)) {
+		r.sent = false
+		return held, nil
+	}
+	if r.budget != s.room {
+		r.budget.give(r.bytes)
+		s.room.force(r.bytes)
+		r.budget = s.room
+	}
+	m := r.messageLocked(ms)
+	c.stats.sent.Add(1)
+	if r.tries > 0 {
+		c.stats.resent.Add(1)
+	}
+	r.tries++
+	r.sent = true
+	if l.conn.Send(m) != nil {
+		// The connection is dead, and says so to its dispatcher, which walks.
+		if m.Sent != nil {
+			r.holds.Add(-1) // never the last: the result's is still there
+		}
+		r.sent = false
+		return held, nil
+	}
+	return sent, nil
+}
+
+// nowhereLocked notes that a request can be sent nowhere now; s, if not nil, is
+// where it goes when there is a connection.
+func (r *request) nowhereLocked(s *session) verdict {
+	r.sent, r.link, r.session = false, nil, s
+	if s == nil {
+		r.c.wantNext()
+	}
+	return held
+}

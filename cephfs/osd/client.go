@@ -1,0 +1,170 @@
+package osd
+
+import (
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"capstan/cephfs/inflight"
+)
+
+// nShards is the number of shards that objects are spread over: enough that two
+// of some dozens of goroutines seldom meet in one.
+const nShards = 64
+
+// Client does operations on objects. All methods may be called by any
+// goroutine.
+type Client struct {
+	opts Options // constant
+	log  *slog.Logger
+	seed maphash.Seed // constant
+	ctx  context.Context
+	stop context.CancelFunc // ends ctx, when the client is dead
+
+	table  *inflight.Table[request]
+	room   *throttle
+	shards [nShards]shard
+
+	state    atomic.Pointer[mapState]           // replaced under mapMu
+	barrier  atomic.Uint32                      // see SetBarrier
+	sessions atomic.Pointer[map[int32]*session] // replaced under sessionsMu
+	homeless *throttle                          // stands in for that of an OSD
+	dead     atomic.Pointer[error]              // why nothing is done any more
+	wg       sync.WaitGroup                     // connections, timers and checks
+
+	mapMu      sync.Mutex // held while a map is taken in
+	sessionsMu sync.Mutex
+
+	watchOnce sync.Once
+	unwatch   func()
+
+	waitMu  sync.Mutex
+	waiters map[chan struct{}]uint32 // by the epoch that ends the wait; guarded by waitMu
+
+	pools poolChecks
+	stats counters
+}
+
+// shard owns the requests on a part of the objects.
+type shard struct {
+	mu     sync.Mutex
+	chains map[Object]*chain // guarded by mu; by the object as the caller named it
+	_      [40]byte
+}
+
+// New returns a client, which watches the maps of its source until it is
+// closed.
+func New(o Options) *Client {
+	o = o.withDefaults()
+	c := &Client{
+		opts:     o,
+		log:      o.Logger,
+		seed:     maphash.MakeSeed(),
+		table:    inflight.New(func(r *request, tid uint64) { r.tid = tid }),
+		room:     newThrottle(o.MaxOps, o.MaxBytes),
+		homeless: newThrottle(o.MaxOpsPerOSD, o.MaxBytesPerOSD),
+		waiters:  map[chan struct{}]uint32{},
+	}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.sessions.Store(&map[int32]*session{})
+	for i := range c.shards {
+		c.shards[i].chains = map[Object]*chain{}
+	}
+	c.unwatch = o.Maps.WatchMaps(c.handleMap)
+	return c
+}
+
+// Close ends every operation with [ErrClosed], closes the connections and waits
+// until all goroutines of the client ended. It must not be called from a
+// completion or from the map source.
+func (c *Client) Close() {
+	c.die(ErrClosed)
+	c.watchOnce.Do(c.unwatch)
+	c.wg.Wait()
+}
+
+// die ends everything with err. The first reason stays.
+func (c *Client) die(err error) {
+	c.dead.CompareAndSwap(nil, &err)
+	err = *c.dead.Load()
+	c.stop()
+	c.table.Close(func(_ uint64, r *request) { c.end(r, err) })
+	// Whoever did not see dead yet has a shard locked. Once they are through,
+	// no connection is made and no goroutine started any more.
+	for i := range c.shards {
+		c.shards[i].mu.Lock()
+		//lint:ignore SA2001 passing through is the point
+		c.shards[i].mu.Unlock()
+	}
+	c.sessionsMu.Lock()
+	all := *c.sessions.Load()
+	c.sessionsMu.Unlock()
+	for _, s := range all {
+		s.shut()
+	}
+	c.wakeWaiters(0)
+}
+
+// deadErr returns why the client does nothing any more, or nil.
+func (c *Client) deadErr() error {
+	if e := c.dead.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// shardOf returns the shard of an object.
+func (c *Client) shardOf(o Object) *shard {
+	return &c.shards[maphash.Comparable(c.seed, o)%nShards]
+}
+
+// session returns the session of an OSD, making it if need be, or nil if the
+// client is dead.
+func (c *Client) session(osd int32) *session {
+	if s := (*c.sessions.Load())[osd]; s != nil {
+		return s
+	}
+	c.sessionsMu.Lock()
+	defer c.sessionsMu.Unlock()
+	old := *c.sessions.Load()
+	if s := old[osd]; s != nil {
+		return s
+	}
+	if c.deadErr() != nil {
+		return nil
+	}
+	s := &session{c: c, osd: osd, room: newThrottle(c.opts.MaxOpsPerOSD, c.opts.MaxBytesPerOSD)}
+	next := maps.Clone(old)
+	next[osd] = s
+	c.sessions.Store(&next)
+	return s
+}
+
+// end completes with err a request that the caller took from the table.
+func (c *Client) end(r *request, err error) {
+	r.shard.mu.Lock()
+	var out finished
+	c.removeLocked(r, &out)
+	r.shard.mu.Unlock()
+	r.complete(nil, r.fail(err))
+	out.complete()
+}
+
+// cancel completes a request with err if nobody else does.
+func (c *Client) cancel(r *request, err error) {
+	if c.table.Take(r.tid) != nil {
+		c.stats.cancelled.Add(1)
+		c.end(r, err)
+	}
+}
+
+// Outstanding is the number of operations submitted and not completed. It
+// counts them, and so is not for hot paths.
+func (c *Client) Outstanding() int { return c.table.Len() }
+
+// Flush waits until every operation that was submitted before the call is
+// complete.
+func (c *Client) Flush(ctx context.Context) error { return c.table.WaitAll(ctx) }

@@ -1,0 +1,114 @@
+package osd
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+
+	"capstan/cephfs/denc"
+	"capstan/cephfs/msgr"
+)
+
+// maxRedirects bounds how often an operation is sent elsewhere.
+const maxRedirects = 16
+
+// handleReply completes the request that a message answers, if it is an answer
+// to the last try.
+func (c *Client) handleReply(l *link, m *msgr.Message) {
+	r := c.table.Get(m.Tid)
+	if r == nil {
+		c.stats.stray.Add(1)
+		release(m)
+		return
+	}
+	rep := &Reply{msg: m}
+	var data []byte
+	switch len(m.Data) {
+	case 0:
+	case 1:
+		data = m.Data[0]
+	default:
+		data = slices.Concat(m.Data...)
+	}
+	var d denc.Decoder
+	var body reply
+	d.Reset(m.Front)
+	decodeReplyInto(&body, &d, m.Version, data, rep.room[:0])
+	rep.Results, rep.Version, rep.Epoch = body.results, body.version, body.epoch
+
+	var out finished
+	var err error
+	r.shard.mu.Lock()
+	switch {
+	case r.chain == nil || r.link != l || l.dead.Load() || d.OK() && body.try >= 0 && body.try != r.tries-1:
+		// An answer to an earlier try would complete a request that the last
+		// one is about to do again.
+		r.shard.mu.Unlock()
+		c.stats.stale.Add(1)
+		release(m)
+		return
+	case !d.OK():
+		err = fmt.Errorf("%w: %w", ErrReply, d.Err())
+	case body.redirected:
+		if r.redirects++; r.redirects <= maxRedirects {
+			r.redirectLocked(&body)
+			c.againLocked(r, &out)
+			m = nil
+		} else {
+			err = syscall.ELOOP
+		}
+	case body.result == -int32(syscall.EAGAIN):
+		r.noReplica = true
+		c.againLocked(r, &out)
+		m = nil
+	default:
+		err = resultError(body.result)
+		if err == nil && len(rep.Results) != len(r.op.subops) {
+			err = fmt.Errorf("%w: %d results of %d operations", ErrReply, len(rep.Results), len(r.op.subops))
+		}
+	}
+	if m == nil {
+		r.shard.mu.Unlock()
+		rep.Release()
+		out.complete()
+		return
+	}
+	taken := c.table.Take(r.tid) != nil
+	if taken {
+		c.removeLocked(r, &out)
+	}
+	r.shard.mu.Unlock()
+	if !taken { // cancelled at this moment
+		rep.Release()
+		out.complete()
+		return
+	}
+	if err == ErrBlocklisted {
+		// The map that says so ends everything else.
+		c.opts.Maps.WantMap(body.epoch)
+	}
+	c.stats.replies.Add(1)
+	if err != nil {
+		err = r.fail(err)
+	}
+	r.complete(rep, err)
+	out.complete()
+}
+
+// againLocked sends a request again.
+func (c *Client) againLocked(r *request, out *finished) {
+	r.sent = false
+	r.chain.cleanMap = nil
+	c.runLocked(r.chain, out)
+}
+
+// redirectLocked points a request to where a reply said.
+func (r *request) redirectLocked(body *reply) {
+	name := r.object.Name
+	r.object = body.redirect
+	r.object.Name = name
+	if body.redirectObj != "" {
+		r.object.Name = body.redirectObj
+	}
+	r.flags |= flagRedirected | flagIgnoreCache | flagNoOverlay
+}
