@@ -2,7 +2,6 @@ package msgr_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -10,12 +9,10 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"capstan/cephfs/cephtest"
 	"capstan/cephfs/denc"
 	"capstan/cephfs/msgr"
-	"capstan/cephfs/msgr/frame"
 	"capstan/internal/testutil"
 )
 
@@ -28,6 +25,9 @@ type client struct {
 	msgs   []*msgr.Message
 	closed chan struct{}
 	err    error
+
+	readies chan struct{}      // if set, gets a token at each Ready
+	arrived chan *msgr.Message // if set, gets each message
 
 	onReady   func(*msgr.Conn)
 	onMessage func(*msgr.Conn, *msgr.Message)
@@ -50,6 +50,9 @@ func (d *client) lines() []string {
 
 func (d *client) Ready(c *msgr.Conn) {
 	d.note("ready")
+	if d.readies != nil {
+		d.readies <- struct{}{}
+	}
 	if d.onReady != nil {
 		d.onReady(c)
 	}
@@ -60,6 +63,9 @@ func (d *client) Receive(c *msgr.Conn, m *msgr.Message) {
 	d.mu.Lock()
 	d.msgs = append(d.msgs, m)
 	d.mu.Unlock()
+	if d.arrived != nil {
+		d.arrived <- m
+	}
 	if d.onMessage != nil {
 		d.onMessage(c, m)
 	}
@@ -219,7 +225,3 @@ func TestRoundTrip(t *testing.T) {
 		}
 	})
 }
-
-var _ = errors.Is
-var _ = time.Second
-var _ = frame.TagAck
