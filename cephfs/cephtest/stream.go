@@ -64,6 +64,17 @@ func (s *Stream) Addrs() denc.AddrVec { return s.addrs }
 // Features are those both sides have.
 func (s *Stream) Features() uint64 { return s.features }
 
+// Bytes is how many bytes the client, and how many the peer, wrote so far.
+func (s *Stream) Bytes() (read, written int) {
+	return s.conn.in.count(), s.conn.out.count()
+}
+
+func (h *half) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return int(h.passed)
+}
+
 // CutRead breaks the connection after n more bytes from the client.
 func (s *Stream) CutRead(n int) { s.conn.in.cutAfter(n) }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"capstan/cephfs/cephtest"
 	"capstan/cephfs/denc"
@@ -225,3 +226,6 @@ func TestRoundTrip(t *testing.T) {
 		}
 	})
 }
+
+// sleep lets time pass in a bubble.
+func sleep() { time.Sleep(200 * time.Millisecond) }
