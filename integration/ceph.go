@@ -43,11 +43,20 @@ type ClusterOptions struct {
 	Filesystems []Filesystem // nil means one named "a"
 	MDS         int          // MDS daemons; 0 means one for each active rank. The others stand by
 	Secure      bool         // only the messenger's secure mode is offered; otherwise crc and secure
+	// Tree is a directory tree whose Ceph is run instead of the machine's (ceph-tree.sh makes one); the default is
+	// EnvTree. The kernel's client and libcephfs stay the machine's.
+	Tree string
 	// Config is added to [global] of ceph.conf ("mds beacon grace": "5").
 	Config map[string]string
 }
 
+// EnvTree names the default of ClusterOptions.Tree.
+const EnvTree = "CAPSTAN_CEPH_TREE"
+
 func (o *ClusterOptions) setDefaults() error {
+	if o.Tree == "" {
+		o.Tree = os.Getenv(EnvTree)
+	}
 	if o.Mons == 0 {
 		o.Mons = 1
 	}
@@ -98,6 +107,8 @@ type Cluster struct {
 	fsid string
 	mons []monAddr
 
+	major int // release of the daemons; set by start
+
 	mu      sync.Mutex
 	daemons []*Daemon         // guarded by mu
 	secrets map[string]string // client name -> secret; guarded by mu
@@ -126,6 +137,13 @@ func StartCluster(ctx context.Context, dir string, opts ClusterOptions) (*Cluste
 }
 
 func (c *Cluster) start(ctx context.Context) error {
+	version, err := c.Version(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Sscanf(version, "%d.", &c.major); err != nil {
+		return fmt.Errorf("release of ceph-mon: %q", version)
+	}
 	ports, err := freePorts(ctx, c.opts.Net, c.ip, 2*c.opts.Mons)
 	if err != nil {
 		return err
@@ -186,24 +204,24 @@ func (c *Cluster) start(ctx context.Context) error {
 
 // prepare makes the keyring, the monitor map and the directories, and returns the OSDs' UUIDs.
 func (c *Cluster) prepare(ctx context.Context) ([]string, error) {
-	admin := newCephKey()
+	admin := newCephKey(c.major)
 	c.secrets["admin"] = admin
 	keys := []keyringEntry{
-		{"mon.", newCephKey(), []string{"mon", "allow *"}},
+		{"mon.", newCephKey(c.major), []string{"mon", "allow *"}},
 		{"client.admin", admin, []string{"mon", "allow *", "osd", "allow *", "mds", "allow *", "mgr", "allow *"}},
-		{"mgr.x", newCephKey(), []string{"mon", "allow profile mgr", "osd", "allow *", "mds", "allow *"}},
+		{"mgr.x", newCephKey(c.major), []string{"mon", "allow profile mgr", "osd", "allow *", "mds", "allow *"}},
 	}
 	dirs := []string{"mgr.x"}
 	var uuids []string
 	for i := range c.opts.OSDs {
 		name := fmt.Sprintf("osd.%d", i)
-		keys = append(keys, keyringEntry{name, newCephKey(), []string{"mon", "allow profile osd", "mgr", "allow profile osd", "osd", "allow *"}})
+		keys = append(keys, keyringEntry{name, newCephKey(c.major), []string{"mon", "allow profile osd", "mgr", "allow profile osd", "osd", "allow *"}})
 		dirs = append(dirs, name)
 		uuids = append(uuids, newUUID())
 	}
 	for i := range c.opts.MDS {
 		name := fmt.Sprintf("mds.%c", 'a'+i)
-		keys = append(keys, keyringEntry{name, newCephKey(), []string{"mon", "allow profile mds", "osd", "allow *", "mds", "allow *", "mgr", "allow profile mds"}})
+		keys = append(keys, keyringEntry{name, newCephKey(c.major), []string{"mon", "allow profile mds", "osd", "allow *", "mds", "allow *", "mgr", "allow profile mds"}})
 		dirs = append(dirs, name)
 	}
 	for _, d := range dirs {
@@ -427,10 +445,9 @@ func (c *Cluster) Query(ctx context.Context, v any, args ...string) error {
 
 // batch runs many commands in one run of the ceph tool, whose start costs more than they do.
 func (c *Cluster) batch(ctx context.Context, cmds ...string) error {
-	r, err := runCommand(ctx, procSpec{
-		argv: []string{"ceph", "-c", c.ConfPath(), "--connect-timeout", "30"}, net: c.opts.Net,
-		stdin: strings.NewReader(strings.Join(cmds, "\n") + "\n"),
-	})
+	spec := c.spec("ceph", "-c", c.ConfPath(), "--connect-timeout", "30")
+	spec.stdin = strings.NewReader(strings.Join(cmds, "\n") + "\n")
+	r, err := runCommand(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -488,10 +505,8 @@ func (c *Cluster) Secret(ctx context.Context, client string) (string, error) {
 }
 
 // Version is the release of the daemons ("16.2.15").
-func (c *Cluster) Version(ctx context.Context) (string, error) { return cephVersion(ctx) }
-
-func cephVersion(ctx context.Context) (string, error) {
-	r, err := runCommand(ctx, procSpec{argv: []string{"ceph-mon", "--version"}})
+func (c *Cluster) Version(ctx context.Context) (string, error) {
+	r, err := c.run(ctx, "ceph-mon", "--version")
 	if err != nil {
 		return "", err
 	}
@@ -502,9 +517,17 @@ func cephVersion(ctx context.Context) (string, error) {
 	return f[2], nil
 }
 
+// spec is a program of Ceph, run where the cluster is.
+func (c *Cluster) spec(argv ...string) procSpec {
+	return procSpec{
+		argv: argv, net: c.opts.Net, env: []string{"CEPH_CONF=" + c.ConfPath()},
+		tree: c.opts.Tree, show: []string{c.dir},
+	}
+}
+
 // run runs a tool where the cluster is.
 func (c *Cluster) run(ctx context.Context, argv ...string) (Result, error) {
-	return runCommand(ctx, procSpec{argv: argv, net: c.opts.Net, env: []string{"CEPH_CONF=" + c.ConfPath()}})
+	return runCommand(ctx, c.spec(argv...))
 }
 
 // Err returns an error if a daemon ended without having been asked to.

@@ -12,16 +12,21 @@ import (
 	"time"
 )
 
-// newCephKey makes a cephx secret: type 1 (AES), creation time, length, 16 random bytes; little-endian, base64.
-func newCephKey() string {
-	b := binary.LittleEndian.AppendUint16(nil, 1)
+// newCephKey makes a cephx secret: type, creation time, length, random bytes; little-endian, base64. Up to release 19
+// the type is 1 (AES, 16 bytes), from 20 on it is 2 (aes256k, 32 bytes).
+func newCephKey(major int) string {
+	kind, size := uint16(1), 16
+	if major >= 20 {
+		kind, size = 2, 32
+	}
+	b := binary.LittleEndian.AppendUint16(nil, kind)
 	now := time.Now()
 	b = binary.LittleEndian.AppendUint32(b, uint32(now.Unix()))
 	b = binary.LittleEndian.AppendUint32(b, uint32(now.Nanosecond()))
-	b = binary.LittleEndian.AppendUint16(b, 16)
-	var key [16]byte
-	_, _ = rand.Read(key[:]) // never fails
-	return base64.StdEncoding.EncodeToString(append(b, key[:]...))
+	b = binary.LittleEndian.AppendUint16(b, uint16(size))
+	key := make([]byte, size)
+	_, _ = rand.Read(key) // never fails
+	return base64.StdEncoding.EncodeToString(append(b, key...))
 }
 
 // newUUID makes a random UUID in text.
@@ -119,6 +124,10 @@ func (c *Cluster) writeConf() error {
 		// For a minute after an election monitors would not miss an MDS.
 		"mds beacon mon down grace": "2",
 		"mgr initial modules":       "",
+	}
+	if c.opts.Tree != "" {
+		// The built-in value is relative, and does not lead there.
+		global["osd class dir"] = "/usr/lib/x86_64-linux-gnu/rados-classes"
 	}
 	for k, v := range c.opts.Config {
 		global[strings.ReplaceAll(k, "_", " ")] = v

@@ -69,12 +69,9 @@ func (d *Daemon) Start() error {
 		}
 	}
 	_ = os.Remove(d.socket()) // a killed daemon leaves it
-	p, err := startProc(procSpec{
-		name: d.Name(),
-		argv: []string{"ceph-" + d.Type, "-f", "-c", d.c.ConfPath(), "-i", d.ID},
-		net:  d.c.opts.Net,
-		log:  d.c.path("log/" + d.Name() + ".out"),
-	})
+	spec := d.c.spec("ceph-"+d.Type, "-f", "-c", d.c.ConfPath(), "-i", d.ID)
+	spec.name, spec.log = d.Name(), d.c.path("log/"+d.Name()+".out")
+	p, err := startProc(spec)
 	if err != nil {
 		return err
 	}

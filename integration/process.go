@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,6 +27,8 @@ type procSpec struct {
 	dir     string            // working directory, "" for that of the test
 	net     *Net              // namespace it runs in, nil for the host's
 	private map[string]string // directory -> directory to show in its place, to this process only
+	tree    string            // directory that is the process's root, "" for the host's
+	show    []string          // directories of the host that are seen in tree under the same names
 	log     string            // file that stdout and stderr are appended to
 	ownPIDs bool              // make it process 1 of a PID namespace: all its descendants end with it
 	stdin   io.Reader
@@ -56,6 +59,9 @@ func startProc(s procSpec) (*Proc, error) {
 	if len(s.private) > 0 {
 		argv = privateArgv(s.private, argv)
 	}
+	if s.tree != "" {
+		argv = treeArgv(s.tree, s.show, argv)
+	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Dir = s.dir
@@ -63,7 +69,7 @@ func startProc(s procSpec) (*Proc, error) {
 	cmd.Stdout, cmd.Stderr = s.stdout, s.stderr
 	cmd.WaitDelay = 2 * time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if len(s.private) > 0 {
+	if len(s.private) > 0 || s.tree != "" {
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	}
 	if s.ownPIDs {
@@ -138,6 +144,16 @@ func privateArgv(private map[string]string, argv []string) []string {
 	}
 	sh.WriteString(`exec "$@"`)
 	return append(append([]string{"/bin/sh", "-c", sh.String(), "sh"}, args...), argv...)
+}
+
+// treeArgv wraps a command so that, inside a mount namespace of its own, it sees a directory tree as its root.
+func treeArgv(tree string, show, argv []string) []string {
+	const sh = `tree=$1 n=$2; shift 2
+mount --rbind /dev "$tree/dev" && mount -t proc proc "$tree/proc" && mount --rbind /sys "$tree/sys" || exit 126
+while [ "$n" -gt 0 ]; do mkdir -p "$tree$1" && mount --bind "$1" "$tree$1" || exit 126; shift; n=$((n-1)); done
+exec chroot "$tree" "$@"`
+	args := append([]string{"/bin/sh", "-c", sh, "sh", tree, strconv.Itoa(len(show))}, show...)
+	return append(args, argv...)
 }
 
 // Pid returns the process id on the host.
