@@ -44,6 +44,7 @@ type Client struct {
 	waitMu  sync.Mutex
 	waiters map[chan struct{}]uint32 // by the epoch that ends the wait; guarded by waitMu
 
+	calls sync.Pool // of *call; the client's own, for channels of tests stay in their bubble
 	pools poolChecks
 	stats counters
 }
@@ -69,6 +70,7 @@ func New(o Options) *Client {
 		waiters:  map[chan struct{}]uint32{},
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.calls.New = newCall
 	c.sessions.Store(&map[int32]*session{})
 	for i := range c.shards {
 		c.shards[i].chains = map[Object]*chain{}

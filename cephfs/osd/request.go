@@ -141,7 +141,7 @@ func (r *request) complete(reply *Reply, err error) {
 	}
 	r.c.room.give(r.bytes)
 	if err == nil && r.op.into(reply) {
-		reply.Release()
+		reply.drop()
 	}
 	r.reply, r.err = reply, err
 	if err != nil && r.completed.CompareAndSwap(false, true) {

@@ -39,11 +39,15 @@ func (r *Reply) Release() {
 	if r == nil || r.msg == nil {
 		return
 	}
+	r.Results = nil
+	r.drop()
+}
+
+// drop is Release while no result has Data.
+func (r *Reply) drop() {
 	m := r.msg
-	r.msg, r.Results = nil, nil
-	if m.Release != nil {
-		m.Release()
-	}
+	r.msg = nil
+	release(m)
 }
 
 func (r *Reply) data(i int) []byte {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -127,23 +126,23 @@ type call struct {
 	err   error
 }
 
-var calls = sync.Pool{New: func() any {
+func newCall() any {
 	k := &call{done: make(chan struct{}, 1)}
 	k.set = func(reply *Reply, err error) {
 		k.reply, k.err = reply, err
 		k.done <- struct{}{}
 	}
 	return k
-}}
+}
 
 // Do does an operation and waits for its end, or for that of ctx; see
 // [Client.Submit]. If the context ended first, the data of op may still be
 // referred to: see [Op.Released].
 func (c *Client) Do(ctx context.Context, o Object, op *Op) (*Reply, error) {
-	k := calls.Get().(*call)
+	k := c.calls.Get().(*call)
 	r, err := c.submit(ctx, o, op, k.set, false)
 	if err != nil {
-		calls.Put(k)
+		c.calls.Put(k)
 		return nil, err
 	}
 	select {
@@ -154,7 +153,7 @@ func (c *Client) Do(ctx context.Context, o Object, op *Op) (*Reply, error) {
 	}
 	reply, err := k.reply, k.err
 	k.reply, k.err = nil, nil
-	calls.Put(k)
+	c.calls.Put(k)
 	return reply, err
 }
 
