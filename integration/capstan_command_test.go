@@ -124,7 +124,7 @@ exports:
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`/a +7 +memory +3 4\.1 4\.2 +root +\*\(ro\)`, `/b/c +8 +local +3 4\.2 +all +10\.0\.0\.0/8 \*\.example\(ro,none_squash\)`} {
+	for _, want := range []string{`/a +7 +memory +3 4\.1 4\.2 +root +\*\(ro\)`, `/b/c +8 +local +3 4\.2 +all +10\.0\.0\.0/8 \*\.example\(ro,squash=none\)`} {
 		if !regexp.MustCompile(want).MatchString(r.Stdout) {
 			t.Errorf("no %q in\n%s", want, r.Stdout)
 		}
