@@ -26,7 +26,7 @@ func TestWorkloadsOnCeph(t *testing.T) {
 	defer cancel()
 	at := MountCeph(t, g, CephMount{Cluster: c})
 	for _, w := range Workloads() {
-		some := choice == "" && (w.Name == "posix" || w.Name == "tar")
+		some := choice == "" && (w.Name == "edges" || w.Name == "posix" || w.Name == "tar")
 		if !some && choice != "all" && choice != "full" && choice != w.Name {
 			continue
 		}
