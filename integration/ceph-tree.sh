@@ -13,11 +13,13 @@ suite=${1:?usage: ceph-tree.sh SUITE DIR} tree=${2:?usage: ceph-tree.sh SUITE DI
 say() { printf '==> %s\n' "$*"; }
 script=/usr/share/debootstrap/scripts/$suite
 [ -e "$script" ] || script=/usr/share/debootstrap/scripts/sid # younger than this debootstrap
-if [ ! -e "$tree/usr/bin/ceph-mon" ]; then
+if [ ! -e "$tree/.capstan-ready" ]; then
   say "debootstrap $suite into $tree"
   debootstrap --variant=minbase "$suite" "$tree" "${MIRROR:-}" "$script" >"$tree.log" 2>&1 || { tail "$tree.log"; exit 1; }
   say "Ceph's packages"
-  DEBIAN_FRONTEND=noninteractive chroot "$tree" apt-get install -y -q --no-install-recommends \
-    ceph-mon ceph-osd ceph-mds ceph-mgr ceph-common >>"$tree.log" 2>&1 || { tail "$tree.log"; exit 1; }
+  # Some packages want /proc, which the mount namespace takes away again.
+  DEBIAN_FRONTEND=noninteractive unshare -m sh -ec 'mount -t proc proc "$1/proc"; exec chroot "$@"' sh "$tree" \
+    apt-get install -y -q --no-install-recommends ceph-mon ceph-osd ceph-mds ceph-mgr ceph-common >>"$tree.log" 2>&1 || { tail "$tree.log"; exit 1; }
+  touch "$tree/.capstan-ready"
 fi
 chroot "$tree" ceph-mon --version
