@@ -189,7 +189,7 @@ func TestRenewal(t *testing.T) {
 			if p, _, _ := c.Renewal(); p != nil {
 				t.Error("asks again before the answer")
 			}
-			result, reply := d.Renew(p)
+			result, reply := x.Renew(p)
 			if result != 0 || c.Renewed(reply) != nil || x.Granted(denc.TypeOSD) != before+1 {
 				t.Errorf("renewal: %d, %v", result, c.Renewed(reply))
 			}
@@ -242,7 +242,7 @@ func TestTicketNotGiven(t *testing.T) {
 			t.Fatal("does not ask again")
 		}
 		x.User(user, func(u *cephtest.CephxUser) { u.Denied = 0 })
-		_, reply := d.Renew(p)
+		_, reply := x.Renew(p)
 		if err := c.Renewed(reply); err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +271,7 @@ func TestRefusedAuthorizer(t *testing.T) {
 		if p == nil || login || err != nil {
 			t.Fatalf("%v %v", login, err)
 		}
-		if result, reply := d.Renew(p); result != 0 || c.Renewed(reply) != nil {
+		if result, reply := x.Renew(p); result != 0 || c.Renewed(reply) != nil {
 			t.Fatalf("renewal: %d", result)
 		}
 	}

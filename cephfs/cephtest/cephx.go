@@ -12,6 +12,7 @@ import (
 	"capstan/cephfs/auth"
 	"capstan/cephfs/denc"
 	"capstan/cephfs/msgr"
+	"capstan/cephfs/msgr/frame"
 )
 
 // Cephx is the daemons' half of cephx: the monitors that give tickets and the
@@ -231,26 +232,26 @@ func (s *CephxSession) authenticate(payload []byte) (AuthReply, error) {
 }
 
 // Renew takes the payload of an MAuth on an authenticated connection and gives
-// that of its MAuthReply, with its result.
-func (s *CephxSession) Renew(payload []byte) (result int32, reply []byte) {
-	s.x.mu.Lock()
-	defer s.x.mu.Unlock()
+// that of its MAuthReply, with its result (CEPHX_GET_PRINCIPAL_SESSION_KEY).
+func (x *Cephx) Renew(payload []byte) (result int32, reply []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	d := denc.NewDecoder(payload)
 	request := d.Uint16("request")
-	t, _, err := s.x.openAuthorizer(d, denc.TypeAuth)
+	t, _, err := x.openAuthorizer(d, denc.TypeAuth)
 	d.Uint8("version")
 	want := denc.EntityType(d.Uint32("keys"))
 	if err != nil || d.Finish() != nil || request != 0x200 {
 		return -int32(syscall.EACCES), nil
 	}
-	u := s.x.users[t.name]
+	u := x.users[t.name]
 	if u == nil {
 		return -int32(syscall.EACCES), nil
 	}
 	var e denc.Encoder
 	e.Uint16(request)
 	e.Int32(0)
-	e.Raw(s.x.grants(t.session, t.name, t.globalID, want&^denc.TypeAuth&^u.Denied))
+	e.Raw(x.grants(t.session, t.name, t.globalID, want&^denc.TypeAuth&^u.Denied))
 	return 0, e.Data()
 }
 
@@ -414,4 +415,50 @@ func random() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
 	return binary.LittleEndian.Uint64(b[:]) | 1
+}
+
+// ServerAuth is the side of the daemons of one type, for [Config]. MAuth on a
+// connection to a monitor is answered by [Cephx.Renew].
+func (x *Cephx) ServerAuth(daemon denc.EntityType) ServerAuth {
+	return &cephxServer{x: x, daemon: daemon, sessions: map[*Stream]*CephxSession{}}
+}
+
+type cephxServer struct {
+	x      *Cephx
+	daemon denc.EntityType
+
+	mu       sync.Mutex
+	sessions map[*Stream]*CephxSession // of authentications not done
+}
+
+func (c *cephxServer) Request(s *Stream, method uint32, modes []msgr.AuthMode, payload []byte) AuthAnswer {
+	x := c.x.Session(c.daemon)
+	c.mu.Lock()
+	c.sessions[s] = x
+	c.mu.Unlock()
+	return c.answer(s, method, x.Request(method, modes, payload))
+}
+
+func (c *cephxServer) More(s *Stream, payload []byte) AuthAnswer {
+	c.mu.Lock()
+	x := c.sessions[s]
+	c.mu.Unlock()
+	if x == nil {
+		return c.answer(s, auth.MethodCephx, AuthReply{Result: -int32(syscall.EINVAL)})
+	}
+	return c.answer(s, auth.MethodCephx, x.More(payload))
+}
+
+func (c *cephxServer) answer(s *Stream, method uint32, r AuthReply) AuthAnswer {
+	if r.More {
+		return AuthAnswer{More: r.Payload}
+	}
+	c.mu.Lock()
+	delete(c.sessions, s)
+	c.mu.Unlock()
+	if r.Result != 0 {
+		return AuthAnswer{Bad: &frame.AuthBadMethod{Method: method, Result: r.Result,
+			Methods: []uint32{auth.MethodCephx}, Modes: []uint32{uint32(msgr.ModeCRC), uint32(msgr.ModeSecure)}}}
+	}
+	return AuthAnswer{Done: &AuthDone{GlobalID: r.GlobalID, Mode: r.Mode, Payload: r.Payload, Key: r.SessionKey, Secret: r.Secret}}
 }
