@@ -11,6 +11,7 @@ import (
 
 	"capstan/cephfs/denc"
 	"capstan/cephfs/msgr"
+	"capstan/cephfs/msgr/frame"
 )
 
 // Types of messages of monitors (CEPH_MSG_*, MSG_*).
@@ -47,6 +48,7 @@ type Monitors struct {
 	epoch     uint32                        // guarded by mu; of the monmap
 	onCommand func(*Stream, *CommandCall)   // guarded by mu
 	onMessage func(*Stream, *msgr.Message) bool
+	frozen    map[string]bool // guarded by mu
 	hosts     map[string]denc.AddrVec
 }
 
@@ -62,7 +64,7 @@ func (n *Network) NewMonitors(x *Cephx, names ...string) *Monitors {
 	m := &Monitors{
 		Auth: x, FSID: uuid.New(), net: n, names: names, epoch: 1,
 		peers: map[string]*Peer{}, published: map[string]publication{}, subs: map[*Stream]map[string]uint64{},
-		hosts: map[string]denc.AddrVec{},
+		hosts: map[string]denc.AddrVec{}, frozen: map[string]bool{},
 	}
 	for i, name := range names {
 		m.hosts[name] = denc.AddrVec{{Type: denc.AddrMsgr2, Host: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}), 3300)}}
@@ -89,6 +91,7 @@ func (m *Monitors) Start(name string) {
 		Type: denc.TypeMon, Num: int64(slices.Index(m.names, name)), Addrs: m.hosts[name],
 		Auth:      m.Auth.ServerAuth(denc.TypeMon),
 		OnMessage: m.message,
+		Incoming:  func(s *Stream, _ frame.Tag, _ []byte) bool { return !m.isFrozen(s) },
 		OnEnd: func(s *Stream, _ error) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -98,6 +101,25 @@ func (m *Monitors) Start(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.peers[name] = p
+}
+
+// Freeze has a monitor take everything on its connections and answer nothing,
+// keepalives neither; new ones it takes and leaves.
+func (m *Monitors) Freeze(name string, frozen bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.frozen[name] = frozen
+}
+
+func (m *Monitors) isFrozen(s *Stream) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, p := range m.peers {
+		if p == s.Peer() {
+			return m.frozen[name]
+		}
+	}
+	return false
 }
 
 // Peer is a running monitor, or nil.
@@ -271,6 +293,9 @@ func (m *Monitors) publishMonMap() {
 
 // message is the script of each monitor.
 func (m *Monitors) message(s *Stream, msg *msgr.Message) {
+	if m.isFrozen(s) {
+		return
+	}
 	m.mu.Lock()
 	first, command := m.onMessage, m.onCommand
 	m.mu.Unlock()
