@@ -1,0 +1,155 @@
+package mon_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"capstan/cephfs/auth"
+	"capstan/cephfs/denc"
+	"capstan/cephfs/mon"
+)
+
+// Three real monitors are killed one by one, the one in use each time, and
+// started again, while maps are followed and commands given. It needs a
+// cluster of its own: CAPSTAN_TEST_CEPH_KILL=1 says that this may be done to
+// the one that CAPSTAN_TEST_CEPH_CONF names.
+func TestLiveMonitorsKilled(t *testing.T) {
+	o := live(t, "client.admin")
+	if os.Getenv("CAPSTAN_TEST_CEPH_KILL") == "" {
+		t.Skip("CAPSTAN_TEST_CEPH_KILL is not set: monitors are not to be killed")
+	}
+	c := open(t, o, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	if err := c.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	id := c.GlobalID()
+
+	var mu sync.Mutex
+	have, gaps := uint64(0), 0
+	c.Subscribe(mon.WhatOSDMap, 0, func(u *mon.Update) uint64 {
+		mu.Lock()
+		defer mu.Unlock()
+		d := denc.NewDecoder(u.Front)
+		d.FSID("fsid")
+		first := uint64(0)
+		for range d.Count("incremental", 8) {
+			if e := uint64(d.Uint32("epoch")); first == 0 || e < first {
+				first = e
+			}
+			d.Bytes("map")
+		}
+		if have != 0 && first > have+1 {
+			gaps++
+		}
+		have = max(have, u.Epoch)
+		return have
+	})
+	for round := range 6 {
+		name, _, ok := c.Monitor()
+		if !ok {
+			t.Fatal("no monitor")
+		}
+		kill(t, o, name)
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				r, err := c.Command(ctx, mon.Command{Args: mon.Args{"prefix": "status"}})
+				if err != nil || len(r.Output) == 0 {
+					t.Errorf("round %d: %v", round, err)
+				}
+				// Each is a change of the osdmap.
+				_, err = c.Command(ctx, mon.Command{Args: mon.Args{"prefix": "osd blocklist", "blocklistop": "add", "addr": fmt.Sprintf("192.0.2.%d:0/%d", round+1, i+1), "expire": 60.0}})
+				if err != nil && !errors.Is(err, mon.ErrOutcomeUnknown) {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		wg.Wait()
+		now, _, _ := c.Monitor()
+		t.Logf("round %d: %s was killed, %s is used, commands done after %v", round, name, now, time.Since(start).Round(time.Millisecond))
+		restart(t, o, name)
+		for {
+			var q struct {
+				Quorum []int `json:"quorum"`
+			}
+			r, err := c.Command(ctx, mon.Command{Args: mon.Args{"prefix": "quorum_status"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Decode(&q) == nil && len(q.Quorum) == 3 {
+				break
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
+	newest, _, err := c.Version(ctx, mon.WhatOSDMap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		mu.Lock()
+		h, g := have, gaps
+		mu.Unlock()
+		if g != 0 {
+			t.Fatalf("%d gaps", g)
+		}
+		if h >= newest {
+			t.Logf("osdmap %d, newest was %d", h, newest)
+			break
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("osdmap %d, newest is %d", h, newest)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	if c.GlobalID() != id {
+		t.Errorf("id %d after %d", c.GlobalID(), id)
+	}
+}
+
+// monConfig is what the configuration says of one monitor.
+func monConfig(t *testing.T, o auth.LoadOptions, name string) *auth.Config {
+	t.Helper()
+	o.Name = denc.EntityName{Type: denc.TypeMon, ID: name}
+	cfg, err := auth.Load(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func kill(t *testing.T, o auth.LoadOptions, name string) {
+	t.Helper()
+	file, _ := monConfig(t, o, name).Get("pid file")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func restart(t *testing.T, o auth.LoadOptions, name string) {
+	t.Helper()
+	if out, err := exec.Command("ceph-mon", "-c", o.Conf, "-i", name).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
