@@ -31,7 +31,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(serveCommand(), checkCommand(), statusCommand(), versionCommand())
+	root.AddCommand(serveCommand(), cephCommand(), checkCommand(), statusCommand(), versionCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	if err := root.Execute(); err != nil {
 		var code exitError
