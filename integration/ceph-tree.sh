@@ -17,6 +17,8 @@ if [ ! -e "$tree/.capstan-ready" ]; then
   say "debootstrap $suite into $tree"
   debootstrap --variant=minbase "$suite" "$tree" "${MIRROR:-}" "$script" >"$tree.log" 2>&1 || { tail "$tree.log"; exit 1; }
   say "Ceph's packages"
+  printf '#!/bin/sh\nexit 101\n' >"$tree/usr/sbin/policy-rc.d" # start nothing
+  chmod +x "$tree/usr/sbin/policy-rc.d"
   # Some packages want /proc, which the mount namespace takes away again.
   DEBIAN_FRONTEND=noninteractive unshare -m sh -ec 'mount -t proc proc "$1/proc"; exec chroot "$@"' sh "$tree" \
     apt-get install -y -q --no-install-recommends ceph-mon ceph-osd ceph-mds ceph-mgr ceph-common >>"$tree.log" 2>&1 || { tail "$tree.log"; exit 1; }
