@@ -2,10 +2,8 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"syscall"
 
 	"capstan/cephfs/auth"
 	"capstan/cephfs/denc"
@@ -38,7 +36,7 @@ type Cluster struct {
 	Mon       *mon.Client
 	OSD       *osd.Client
 
-	maps *maps
+	maps *osd.MonMaps
 }
 
 // Connect connects and waits until a monitor has let the client in and the
@@ -82,7 +80,7 @@ func Dial(ctx context.Context, o Options) (*Cluster, error) {
 		c.Messenger.Close()
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	c.maps = watchMaps(c.Mon, o.Logger)
+	c.maps = osd.NewMonMaps(c.Mon, o.Logger)
 	oo := o.OSD
 	oo.Messenger, oo.Maps, oo.Logger = c.Messenger, c.maps, o.Logger
 	c.OSD = osd.New(oo)
@@ -92,7 +90,7 @@ func Dial(ctx context.Context, o Options) (*Cluster, error) {
 // Close ends every operation and connection, and waits for all goroutines.
 func (c *Cluster) Close() {
 	c.OSD.Close()
-	c.maps.close()
+	c.maps.Close()
 	c.Mon.Close()
 	c.Messenger.Close()
 }
@@ -100,13 +98,14 @@ func (c *Cluster) Close() {
 // OSDMap returns the newest osdmap that is known here, waiting for the first
 // one. It never changes.
 func (c *Cluster) OSDMap(ctx context.Context) (*osdmap.Map, error) {
-	if m := c.maps.newest(); m != nil {
+	if m := c.maps.Current(); m != nil {
 		return m, nil
 	}
+	// Ready knows why there may never be one.
 	if err := c.Mon.Ready(ctx); err != nil {
 		return nil, err
 	}
-	return c.maps.first(ctx)
+	return c.at(ctx, 1)
 }
 
 // Latest returns the osdmap as of now or later: it asks the monitors.
@@ -115,10 +114,15 @@ func (c *Cluster) Latest(ctx context.Context) (*osdmap.Map, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.at(ctx, epoch)
+}
+
+// at waits for a map of at least this epoch.
+func (c *Cluster) at(ctx context.Context, epoch uint32) (*osdmap.Map, error) {
 	if err := c.OSD.WaitEpoch(ctx, epoch); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cluster: osdmap %d: %w", epoch, err)
 	}
-	return c.maps.newest(), nil
+	return c.maps.Current(), nil
 }
 
 // Pool returns the id of a pool. One that the newest map does not have is
@@ -138,11 +142,4 @@ func (c *Cluster) Pool(ctx context.Context, name string) (int64, error) {
 		}
 	}
 	return id, nil
-}
-
-// Errno returns the errno that err carries, and whether it has one.
-func Errno(err error) (syscall.Errno, bool) {
-	var e syscall.Errno
-	ok := errors.As(err, &e)
-	return e, ok
 }

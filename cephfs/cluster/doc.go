@@ -13,9 +13,5 @@
 //	}
 //	err = c.OSD.WriteFull(ctx, osd.Object{Pool: pool, Name: "greeting"}, []byte("hello"))
 //
-// # Goroutines and locks
-//
-// The package starts no goroutine. maps.deliver is held while maps go to those
-// who watch them; it is taken before mon.Client's lock. maps.mu, a leaf, guards
-// the newest map.
+// The package starts no goroutine and holds no lock.
 package cluster
