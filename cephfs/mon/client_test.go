@@ -121,6 +121,10 @@ func (c *cluster) publish(epoch uint32) {
 
 func TestReady(t *testing.T) {
 	run(t, "a b c", func(t *testing.T, c *cluster) {
+		// Nobody has to wait for Ready.
+		if _, err := c.mon.Command(t.Context(), command("status")); err != nil {
+			t.Error(err)
+		}
 		c.ready()
 		if c.mon.FSID() != c.mons.FSID || c.mon.GlobalID() == 0 || len(c.mon.MonMap().Monitors) != 3 {
 			t.Errorf("%v %d %v", c.mon.FSID(), c.mon.GlobalID(), c.mon.MonMap())
@@ -296,6 +300,27 @@ func TestSilentMonitor(t *testing.T) {
 		}
 		c.mons.OnMessage(nil)
 		c.ready()
+	})
+}
+
+// A monitor that breaks each session as soon as it has answered is not asked
+// all the time.
+func TestShortSessions(t *testing.T) {
+	run(t, "a", func(t *testing.T, c *cluster) {
+		c.mons.OnCommand(func(s *cephtest.Stream, _ *cephtest.CommandCall) { s.Reset() })
+		done := make(chan error)
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+			defer cancel()
+			_, err := c.mon.Command(ctx, command("status"))
+			done <- err
+		}()
+		if err := <-done; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		if n := c.net.Dials(); n < 20 || n > 200 {
+			t.Errorf("%d dials in ten minutes", n)
+		}
 	})
 }
 

@@ -160,8 +160,17 @@ func TestHunt(t *testing.T) {
 	if last < huntPauseMax/2 {
 		t.Errorf("last pause %v", last)
 	}
-	h.reset(now)
+	h.found()
+	h.lost(now, time.Hour)
 	try("a")
+	for i := range 12 {
+		h.found()
+		h.lost(now, time.Second)
+		pause := h.next.Sub(now)
+		if pause <= 0 || i == 0 && pause > 100*time.Millisecond || pause > huntPauseMax || i == 11 && pause < huntPauseMax/2 {
+			t.Errorf("pause %v after %d short sessions", pause, i+1)
+		}
+	}
 	if _, _, again := (&hunt{}).step(now, func() []candidate { return nil }); again.IsZero() {
 		t.Error("no candidates: no time to ask again")
 	}

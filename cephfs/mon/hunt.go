@@ -28,6 +28,7 @@ type hunt struct {
 	// permanent counts the attempts of the round that failed for good, total
 	// all that failed.
 	permanent, total int
+	short            int // sessions in a row that broke soon
 }
 
 // The pace of a hunt.
@@ -36,6 +37,7 @@ const (
 	huntStagger  = 1 * time.Second // under mon_client_hunt_interval: attempts run side by side
 	huntPause    = 500 * time.Millisecond
 	huntPauseMax = 15 * time.Second // half of mon_client_hunt_interval times its largest multiple
+	shortSession = 10 * time.Second // one that breaks sooner is no success
 )
 
 // step returns the candidate to try at now, or when to ask again; the zero
@@ -79,19 +81,34 @@ func (h *hunt) failed(now time.Time, permanent bool) (hopeless bool) {
 	if len(h.queue) > 0 || h.running > 0 {
 		return false
 	}
-	pause := huntPause
-	for range h.rounds - 1 {
+	h.next = now.Add(backoff(huntPause, h.rounds-1))
+	return h.permanent == h.total
+}
+
+// backoff doubles pause n times, and takes some off to be apart from other
+// clients.
+func backoff(pause time.Duration, n int) time.Duration {
+	for range n {
 		if pause *= 2; pause >= huntPauseMax {
 			pause = huntPauseMax
 			break
 		}
 	}
-	h.next = now.Add(pause/2 + rand.N(pause/2+1)) // apart from other clients
-	return h.permanent == h.total
+	return pause/2 + rand.N(pause/2+1)
 }
 
-// reset begins anew; attempts under way are forgotten.
-func (h *hunt) reset(now time.Time) { *h = hunt{next: now} }
+// found ends the hunt; attempts under way are forgotten.
+func (h *hunt) found() { *h = hunt{short: h.short} }
+
+// lost begins anew after a session that lasted for lived: at once, but with
+// pauses if sessions break as soon as they are there.
+func (h *hunt) lost(now time.Time, lived time.Duration) {
+	if lived >= shortSession {
+		*h = hunt{next: now}
+		return
+	}
+	*h = hunt{next: now.Add(backoff(huntPause/10, h.short)), short: h.short + 1}
+}
 
 // order shuffles the monitors of m: those with a lower priority number first,
 // among equals by weight.

@@ -75,7 +75,7 @@ func (s *monSession) Receive(conn *msgr.Conn, m *msgr.Message) {
 	}
 	if err == nil && !s.answered {
 		s.answered = true
-		c.hunt.reset(time.Now())
+		c.hunt.found()
 		c.hopeless, c.lastErr = nil, nil
 		c.broadcastLocked()
 		c.kick()
@@ -129,7 +129,7 @@ func (s *monSession) Closed(conn *msgr.Conn, err error) {
 		}
 		c.log.Info("monitor lost", "monitor", conn.Peer().String(), "err", err)
 		if s.answered {
-			c.hunt.reset(now)
+			c.hunt.lost(now, now.Sub(s.since))
 		} else {
 			// One that lets the client in and then says nothing is no better
 			// than one that is not there.
@@ -159,7 +159,9 @@ func (c *Client) monMapLocked(s *monSession, m *msgr.Message) (*delivery, error)
 		first := c.monmap == nil
 		c.monmap = mm
 		c.log.Info("monmap", "epoch", mm.Epoch, "monitors", len(mm.Monitors))
-		if !first {
+		if first {
+			c.resendLocked() // what waited for the cluster's id
+		} else {
 			if _, known := mm.FindAddr(s.conn.Peer()); !known {
 				c.log.Info("the monitor in use was removed", "monitor", s.conn.Peer().String())
 				s.conn.Close()
