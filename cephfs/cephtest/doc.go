@@ -16,9 +16,10 @@
 //   - [Stream.SendFrame] and [Stream.SendRaw] send anything at all,
 //     [Stream.Reset] breaks the connection, [Peer.Forget] loses the sessions.
 //
-// Each stream has one goroutine, which reads and calls the hooks. A peer's
-// mutex guards its sessions, a stream's mutex its writer; the first may be
-// held while the second is taken. Hooks are called without either.
+// Each stream has two goroutines: one reads and calls the hooks, one writes
+// what was sent, so that sending never waits. A peer's mutex guards its
+// sessions, a stream's mutex what it has to write; the first may be held while
+// the second is taken. Hooks are called without either.
 //
 // The package is for tests: it panics where a script is impossible.
 package cephtest

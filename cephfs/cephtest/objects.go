@@ -234,11 +234,10 @@ func (x *transaction) do(op *OSDOp) int32 {
 			x.truncate(size)
 			o.truncSeq, o.truncSize = seq, size
 		} else if seq < o.truncSeq && off+uint64(len(b)) > uint64(len(o.data)) {
-			// An older writer: it does not grow the object.
-			if off >= uint64(len(o.data)) {
-				return 0
-			}
-			b = b[:uint64(len(o.data))-off]
+			// An older writer is clipped. Of what begins behind the end nothing
+			// is left, and a write of nothing grows the object to where it
+			// begins, as a real OSD has it.
+			b = b[:max(uint64(len(o.data)), off)-off]
 		}
 		x.write(off, b)
 	case OpWriteFull:

@@ -153,12 +153,13 @@ func (p *Peer) accept(c *conn) bool {
 	p.count++
 	s := newStream(p, c, p.count)
 	p.live[s] = true
-	p.wg.Add(1)
+	p.wg.Add(2)
 	p.mu.Unlock()
 	if p.cfg.OnStream != nil {
 		p.cfg.OnStream(s, s.n)
 	}
 	go s.run()
+	go s.writeQueue()
 	return true
 }
 

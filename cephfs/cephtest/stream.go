@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -35,18 +36,24 @@ type Stream struct {
 	sess     *session // nil for a lossy client
 
 	mu     sync.Mutex
+	change sync.Cond // of queue and ended
 	w      *frame.Writer
+	queue  [][]byte // encoded, for the writer; nil ends the direction
+	queued int      // bytes ever put there
+	ended  bool
 	outSeq uint64 // of a lossy client
 	ready  bool
 }
 
 func newStream(p *Peer, c *conn, n int) *Stream {
 	const limit = 256 << 20
-	return &Stream{
+	s := &Stream{
 		peer: p, conn: c, n: n,
 		r: frame.NewReader(c, frame.Limits{Control: 1 << 20, Front: limit, Middle: limit, Data: limit}),
 		w: frame.NewWriter(),
 	}
+	s.change.L = &s.mu
+	return s
 }
 
 // Peer is whose stream it is.
@@ -64,9 +71,11 @@ func (s *Stream) Addrs() denc.AddrVec { return s.addrs }
 // Features are those both sides have.
 func (s *Stream) Features() uint64 { return s.features }
 
-// Bytes is how many bytes the client, and how many the peer, wrote so far.
+// Bytes is how many bytes the client wrote so far, and how many the peer has.
 func (s *Stream) Bytes() (read, written int) {
-	return s.conn.in.count(), s.conn.out.count()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn.in.count(), s.queued
 }
 
 func (h *half) count() int {
@@ -91,7 +100,10 @@ func (s *Stream) Reset() {
 
 // Close ends the connection after what was sent.
 func (s *Stream) Close() {
-	s.conn.out.stop(io.EOF, io.ErrClosedPipe, false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, nil)
+	s.change.Broadcast()
 }
 
 func (h *half) cutAfter(n int) {
@@ -100,9 +112,9 @@ func (h *half) cutAfter(n int) {
 	h.limit = h.passed + int64(n)
 }
 
-// Send sends a message with the next number. A lossless peer keeps it until
-// the client acknowledges it, also while there is no stream: s may be an old
-// one.
+// Send sends a message with the next number. It does not wait for the client.
+// A lossless peer keeps the message until the client acknowledges it, also
+// while there is no stream: s may be an old one.
 func (s *Stream) Send(m *msgr.Message) error {
 	if s.sess == nil {
 		s.mu.Lock()
@@ -142,10 +154,45 @@ func (s *Stream) write(m *msgr.Message, seq, ack uint64) error {
 	return s.flush()
 }
 
+// flush hands what was encoded to the writer, so that nobody waits for the
+// client while a mutex is held. The mutex is held.
 func (s *Stream) flush() error {
-	_, err := s.w.Buffers().WriteTo(s.conn)
+	b := bytes.Join(*s.w.Buffers(), nil)
 	s.w.Flushed()
-	return err
+	if s.ended {
+		return net.ErrClosed
+	}
+	if len(b) > 0 {
+		s.queue = append(s.queue, b)
+		s.queued += len(b)
+		s.change.Broadcast()
+	}
+	return nil
+}
+
+// writeQueue sends the queue to the client.
+func (s *Stream) writeQueue() {
+	defer s.peer.wg.Done()
+	for {
+		s.mu.Lock()
+		for len(s.queue) == 0 && !s.ended {
+			s.change.Wait()
+		}
+		if s.ended {
+			s.mu.Unlock()
+			return
+		}
+		b := s.queue[0]
+		s.queue = s.queue[1:]
+		s.mu.Unlock()
+		if b == nil {
+			s.conn.out.stop(io.EOF, net.ErrClosed, false)
+			return
+		}
+		if _, err := s.conn.Write(b); err != nil {
+			return
+		}
+	}
 }
 
 // SendFrame sends a control frame past the Outgoing hook.
@@ -189,7 +236,8 @@ func (s *Stream) run() {
 	defer s.peer.wg.Done()
 	err := s.serve()
 	s.mu.Lock()
-	s.ready = false
+	s.ready, s.ended = false, true
+	s.change.Broadcast()
 	s.mu.Unlock()
 	s.peer.mu.Lock()
 	delete(s.peer.live, s)

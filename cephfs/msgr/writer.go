@@ -12,7 +12,7 @@ import (
 // holds back acknowledgements and keepalives.
 const (
 	batchMessages = 128
-	batchBytes    = 4 << 20
+	batchBytes    = 1 << 20
 )
 
 // write sends what is queued until the stream fails or gone is closed.
