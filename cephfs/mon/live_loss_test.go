@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strconv"
@@ -113,6 +114,38 @@ func TestLiveMonitorsKilled(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatalf("osdmap %d, newest is %d", h, newest)
 		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	if c.GlobalID() != id {
+		t.Errorf("id %d after %d", c.GlobalID(), id)
+	}
+}
+
+// Tickets of a few seconds are renewed by a real monitor, over the session and,
+// the client's own, by new sessions. It too needs a cluster of its own.
+func TestLiveRenewal(t *testing.T) {
+	o := live(t, "client.admin")
+	if os.Getenv("CAPSTAN_TEST_CEPH_KILL") == "" {
+		t.Skip("CAPSTAN_TEST_CEPH_KILL is not set: settings are not to be changed")
+	}
+	for option, value := range map[string]string{"auth_service_ticket_ttl": "8", "auth_mon_ticket_ttl": "24"} {
+		ceph(t, "config", "set", "mon", option, value)
+		t.Cleanup(func() { ceph(t, "config", "rm", "mon", option) })
+	}
+	c := open(t, o, func(_ *auth.Options, mo *mon.Options) { mo.Logger = slog.New(slog.NewTextHandler(t.Output(), nil)) })
+	a := mon.AuthOf(c)
+	if err := c.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	id := c.GlobalID()
+	for end := time.Now().Add(50 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		for _, s := range []denc.EntityType{denc.TypeMgr, denc.TypeOSD, denc.TypeMDS} {
+			if _, err := a.Begin(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.Command(within(t), mon.Command{Args: mon.Args{"prefix": "fsid"}}); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if c.GlobalID() != id {
