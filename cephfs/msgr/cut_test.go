@@ -164,7 +164,7 @@ func cutting(t *testing.T, policy msgr.Policy, handshakeStep, step int, check fu
 // TestCutLossless cuts a lossless connection everywhere: all arrives, once and
 // in order.
 func TestCutLossless(t *testing.T) {
-	cutting(t, msgr.Lossless, 7, 31, func(t *testing.T, x *exchange, what string) {
+	cutting(t, msgr.Lossless, 11, 43, func(t *testing.T, x *exchange, what string) {
 		x.whole(t, what)
 		if x.err != nil {
 			t.Fatalf("%s: %d streams, ended with %v", what, x.streams, x.err)

@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	chunkSize = 8 << 10
-	maxChunks = 16 // that are kept from one batch to the next
+	chunkSize  = 8 << 10
+	largePiece = 2 << 10 // what is longer has storage of its own
+	maxChunks  = 16      // that are kept from one batch to the next
 	// copyBelow is the length of a front or middle that is cheaper to copy
 	// next to its header than to send as a piece of its own.
 	copyBelow = 512
@@ -29,6 +30,7 @@ type Writer struct {
 	next   int      // of chunks, the first not in use
 	pooled []*Buffer
 	size   int
+	head   [HeaderSize]byte // of the message being added
 }
 
 // NewWriter returns a writer in crc mode that records what it writes.
@@ -63,8 +65,8 @@ func (w *Writer) Control(tag Tag, payload []byte) error {
 // Message adds a message. front, middle and data are not copied in crc mode,
 // except for a short front or middle.
 func (w *Writer) Message(h *Header, front, middle []byte, data [][]byte) error {
-	var head [HeaderSize]byte
-	h.Put(head[:])
+	head := w.head[:]
+	h.Put(head)
 	p := Preamble{Tag: TagMessage, Segments: 1}
 	p.Len[0] = HeaderSize
 	p.Len[1], p.Len[2] = uint32(len(front)), uint32(len(middle))
@@ -77,12 +79,12 @@ func (w *Writer) Message(h *Header, front, middle []byte, data [][]byte) error {
 		}
 	}
 	if w.sec != nil {
-		if err := w.startSecure(&p, head[:]); err != nil || p.Segments == 1 {
+		if err := w.startSecure(&p, head); err != nil || p.Segments == 1 {
 			return err
 		}
 		return w.bodySecure(&p, front, middle, data)
 	}
-	w.startCRC(&p, head[:])
+	w.startCRC(&p, head)
 	if p.Segments > 1 {
 		w.bodyCRC(&p, front, middle, data)
 	}
@@ -198,7 +200,7 @@ func (w *Writer) add(b []byte) {
 // reserve adds n bytes of the writer's own storage, which hold anything.
 func (w *Writer) reserve(n int) []byte {
 	w.size += n
-	if n > chunkSize {
+	if n > largePiece {
 		w.cut()
 		pb := GetBuffer(n)
 		w.pooled = append(w.pooled, pb)
