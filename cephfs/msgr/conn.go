@@ -59,9 +59,10 @@ func newConn(m *Messenger, peerType denc.EntityType, target denc.Addr, p Policy,
 	}
 	c.ctx, c.cancel = context.WithCancel(m.ctx)
 	c.peerNum.Store(denc.NoNum)
-	// Close must not wait for a reader that waits for the dispatcher, nor let
-	// more be sent.
+	// A reader that waits for the dispatcher must not hold up Close.
+	m.wg.Add(1)
 	context.AfterFunc(c.ctx, func() {
+		defer m.wg.Done()
 		c.out.refuse()
 		c.in.drop()
 	})
@@ -138,7 +139,7 @@ func (c *Conn) run() {
 		c.mu.Lock()
 		c.lastFault = e
 		c.mu.Unlock()
-		c.log.Warn("connection broken, reconnecting", "err", e, "after", wait)
+		c.log.Log(c.ctx, level(e), "connection broken, reconnecting", "err", e, "after", wait)
 		if !c.sleep(wait) {
 			break
 		}
@@ -154,7 +155,7 @@ func (c *Conn) run() {
 	c.err = err
 	c.mu.Unlock()
 	if err != nil {
-		c.log.Warn("connection ended", "err", err)
+		c.log.Log(c.ctx, level(err), "connection ended", "err", err)
 	}
 	close(c.done)
 	c.in.push(event{kind: eventClosed, err: err})
@@ -163,7 +164,7 @@ func (c *Conn) run() {
 // dispatch makes all calls to the dispatcher.
 func (c *Conn) dispatch() {
 	defer c.m.wg.Done()
-	defer c.cancel() // frees the context of a connection that broke
+	defer c.cancel() // ends the context of a connection that broke
 	for {
 		e := c.in.pop()
 		switch e.kind {
@@ -201,9 +202,17 @@ func (c *Conn) attempt() (ready time.Duration, err error) {
 		}
 		return ready, &fault{KindDial, err}
 	}
-	defer nc.Close()
-	stop := context.AfterFunc(c.ctx, func() { nc.Close() })
-	defer stop()
+	closed := make(chan struct{})
+	stop := context.AfterFunc(c.ctx, func() {
+		defer close(closed)
+		nc.Close()
+	})
+	defer func() {
+		if !stop() {
+			<-closed
+		}
+		nc.Close()
+	}()
 	if err := nc.SetDeadline(until); err != nil {
 		return ready, err
 	}
@@ -336,6 +345,15 @@ func (c *Conn) wrap(err error) error {
 		e.Err = f.err
 	}
 	return e
+}
+
+// level of a fault in the log: that daemons come and go is no news.
+func level(err error) slog.Level {
+	switch KindOf(err) {
+	case KindDial, KindIO:
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
 }
 
 // permanent reports whether another attempt is of no use.

@@ -18,15 +18,16 @@ const (
 // belongs to the [Dispatcher] it was given to.
 type Message struct {
 	Type     uint16 // CEPH_MSG_*, MSG_*
-	Priority uint16 // 0 is sent as PriorityDefault
+	Priority uint16 // for the peer's queues; 0 is sent as PriorityDefault
 	Version  uint16 // of the front's encoding
 	Compat   uint16 // the oldest version whose decoder can read the front
 	Tid      uint64 // of the request this carries or answers; 0 if none
 
 	Front  []byte
 	Middle []byte
-	// Data is sent piece after piece, and arrives as one piece. No piece is
-	// copied by the messenger.
+	// Data is sent piece after piece, and arrives as one piece, or none. No
+	// piece is copied, except to be encrypted. All together, and Front and
+	// Middle each, are less than 4 GiB.
 	Data [][]byte
 
 	// Sent, if set, is called once, when the messenger needs none of the
@@ -81,7 +82,9 @@ type Dispatcher interface {
 	Receive(c *Conn, m *Message)
 	// RemoteReset says that the peer of a lossless connection lost the
 	// session: it will never see what was not acknowledged, and forgot the
-	// rest. The connection goes on with sequence numbers from 0.
+	// rest. The connection goes on with sequence numbers from 0. All that was
+	// given to Send before this call is dropped, and all that is given to it
+	// from this call on belongs to the new session.
 	RemoteReset(c *Conn)
 	// Closed is the last call: the connection is dead. err is nil after
 	// [Conn.Close], else it says what ended it.
