@@ -88,10 +88,10 @@ func (c *Client) Close() {
 	c.wg.Wait()
 }
 
-// die ends everything with err. The first reason stays.
-func (c *Client) die(err error) {
-	c.dead.CompareAndSwap(nil, &err)
-	err = *c.dead.Load()
+// die ends everything with a reason. The first one stays.
+func (c *Client) die(reason error) {
+	c.dead.CompareAndSwap(nil, &reason)
+	err := c.deadErr()
 	c.stop()
 	c.table.Close(func(_ uint64, r *request) { c.end(r, err) })
 	// Whoever did not see dead yet has a shard locked. Once they are through,

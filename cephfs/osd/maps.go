@@ -9,7 +9,7 @@ import (
 )
 
 // Map is what the client asks of one epoch of the osdmap. It never changes and
-// may be used by any goroutine. FromOSDMap makes one of an osdmap.Map.
+// may be used by any goroutine. [FromOSDMap] makes one of an osdmap.Map.
 type Map interface {
 	Epoch() uint32
 	// Flags of the whole cluster.
@@ -58,14 +58,15 @@ type Placement struct {
 	Acting []int32
 }
 
-// MapSource brings the maps; a monitor client is one.
+// MapSource brings the maps; [MonMaps] is one.
 type MapSource interface {
 	// WatchMaps has f called with the newest map, if there is one, and with
 	// every later one in the order of their epochs, from one goroutine at a
 	// time. f does not block for the network. After stop returned f is not
 	// called any more; stop must not be called from f.
 	WatchMaps(f func(Map)) (stop func())
-	// WantMap says that a map of at least this epoch is needed.
+	// WantMap says that a map of at least this epoch is needed. It is called
+	// with locks held, often, and by f too: it neither waits nor calls f.
 	WantMap(epoch uint32)
 	// LatestMap asks the monitors for the newest epoch there is.
 	LatestMap(ctx context.Context) (uint32, error)

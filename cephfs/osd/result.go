@@ -60,11 +60,15 @@ func (r *Reply) data(i int) []byte {
 // Data is the Data of result i; nil if there is no such result.
 func (r *Reply) Data(i int) []byte { return r.data(i) }
 
+// What follows behind a result is passed over: a read of an erasure-coded pool
+// has an OSD do the list again from its start when the shards have come, and
+// those of release 16 then give the results before it twice.
+
 // Stat decodes the result of [Op.Stat].
 func (r *Reply) Stat(i int) (size uint64, mtime time.Time, err error) {
 	d := denc.NewDecoder(r.data(i))
 	size, mtime = d.Uint64("size"), d.Time("mtime")
-	return size, mtime, d.Finish()
+	return size, mtime, d.Err()
 }
 
 // Extent is a part of an object that is no hole.
@@ -85,7 +89,7 @@ func (r *Reply) Extents(i int) ([]Extent, error) {
 		ext[i].Offset, lens[i] = d.Uint64("offset"), d.Uint64("length")
 	}
 	data := d.Bytes("data")
-	if err := d.Finish(); err != nil {
+	if err := d.Err(); err != nil {
 		return nil, err
 	}
 	for i, n := range lens {
@@ -119,7 +123,7 @@ func pairs(d *denc.Decoder) []Pair {
 func (r *Reply) Xattrs(i int) ([]Pair, error) {
 	d := denc.NewDecoder(r.data(i))
 	p := pairs(d)
-	return p, d.Finish()
+	return p, d.Err()
 }
 
 // Omap decodes the result of [Op.OmapVals] or [Op.OmapGet], ordered by key.
@@ -130,7 +134,7 @@ func (r *Reply) Omap(i int) (vals []Pair, more bool, err error) {
 	if d.Remaining() > 0 {
 		more = d.Bool("more")
 	}
-	return vals, more, d.Finish()
+	return vals, more, d.Err()
 }
 
 // OmapKeys decodes the result of [Op.OmapKeys].
@@ -143,5 +147,5 @@ func (r *Reply) OmapKeys(i int) (keys []string, more bool, err error) {
 	if d.Remaining() > 0 {
 		more = d.Bool("more")
 	}
-	return keys, more, d.Finish()
+	return keys, more, d.Err()
 }
