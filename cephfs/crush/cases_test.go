@@ -14,6 +14,7 @@ type goldenCase struct {
 	text  string   // a map in crushtool's language, in the file "text"
 	build string   // shell commands that make the file "map"
 	tests []string // arguments of crushtool --test
+	few   bool     // inputs: the mappings take long
 }
 
 // compileText turns text into map.
@@ -232,7 +233,7 @@ func goldenCases() []goldenCase {
 		if s.rules == "" {
 			s.rules = commonRules("take root")
 		}
-		cases = append(cases, goldenCase{name, randomMap(s), compileText, tests})
+		cases = append(cases, goldenCase{name, randomMap(s), compileText, tests, false})
 	}
 	straw2 := []string{"straw2"}
 	all := []string{"straw2", "straw", "list", "tree", "uniform"}
@@ -269,7 +270,7 @@ func goldenCases() []goldenCase {
 		if then != "" {
 			build += "; crushtool -i map " + then + " -o map2; mv map2 map"
 		}
-		cases = append(cases, goldenCase{name, "", build, testsOf(1, 1, 3, 10)})
+		cases = append(cases, goldenCase{name, "", build, testsOf(1, 1, 3, 10), false})
 	}
 	built("build-flat", "root straw2 0", 40, "")
 	built("build-legacy", "host straw 4 rack list 5 root uniform 0", 60, "--set-choose-local-tries 2 --set-choose-local-fallback-tries 5 --set-choose-total-tries 19 --set-chooseleaf-descend-once 0 --set-chooseleaf-vary-r 0 --set-chooseleaf-stable 0")
@@ -283,24 +284,24 @@ func goldenCases() []goldenCase {
 func msrCases() []goldenCase {
 	rules := ""
 	for i, r := range []struct{ kind, steps string }{
-		{"msr_indep", "take root;choosemsr 4 type host;choosemsr 2 type osd"},
+		{"msr_indep", "set_msr_descents 20;set_msr_collision_tries 20;take root;choosemsr 4 type host;choosemsr 2 type osd"},
 		{"msr_firstn", "take root;choosemsr 0 type host;choosemsr 1 type osd"},
 		{"msr_indep", "set_msr_descents 3;set_msr_collision_tries 2;take root;choosemsr 2 type rack;choosemsr 2 type host;choosemsr 3 type osd"},
-		{"msr_firstn", "take root;choosemsr 3 type rack;choosemsr 2 type osd"},
+		{"msr_firstn", "set_msr_collision_tries 10;set_msr_descents 20;take root;choosemsr 3 type rack;choosemsr 2 type osd"},
 		{"msr_indep", "take root;choosemsr 0 type osd"},
-		{"msr_firstn", "take rack0;choosemsr 1 type host;choosemsr 2 type osd;emit;take root;choosemsr 4 type host;choosemsr 1 type osd"},
+		{"msr_firstn", "set_msr_descents 30;take rack0;choosemsr 1 type host;choosemsr 2 type osd;emit;take root;choosemsr 4 type host;choosemsr 1 type osd"},
 	} {
 		rules += rule(i, r.kind, strings.Split(r.steps, ";")...)
 	}
 	out := " --weight 0 0 --weight 1 0.5 --weight 4 0.1 --weight 7 0 --weight 9 0.9 --weight 11 0"
 	var cases []goldenCase
 	for i, algs := range [][]string{{"straw2"}, {"straw2", "straw", "list", "tree", "uniform"}, {"straw2"}} {
-		s := shape{seed: uint64(100 + i), profile: "jewel", algs: algs, racks: 6, hosts: 5, disks: 5, rules: rules}
+		s := shape{seed: uint64(100 + i), profile: "jewel", algs: algs, racks: 8, hosts: 6, disks: 5, rules: rules}
 		if i == 2 {
 			s.weightSets = 3
 		}
 		tests := append(testsOf(6, 4, 8), withWeights(testsOf(6, 6), out)...)
-		cases = append(cases, goldenCase{fmt.Sprintf("msr-%d", i), randomMap(s), compileText, tests})
+		cases = append(cases, goldenCase{fmt.Sprintf("msr-%d", i), randomMap(s), compileText, tests, true})
 	}
 	return cases
 }
