@@ -28,8 +28,8 @@ func Decode(b []byte) (*Map, error) {
 	}
 	buckets := d.Int32("crush.max_buckets")
 	rules := d.Uint32("crush.max_rules")
-	m.MaxDevices = d.Int32("crush.max_devices")
-	if buckets < 0 || m.MaxDevices < 0 {
+	d.Skip("crush.max_devices", 4) // Ceph counts anew: see countDevices
+	if buckets < 0 {
 		d.Fail("crush.max_buckets", denc.ErrValue)
 	}
 	if (int64(buckets)+int64(rules))*4 > int64(d.Remaining()) {
@@ -66,7 +66,24 @@ func Decode(b []byte) (*Map, error) {
 	if !d.OK() {
 		return nil, d.Err()
 	}
+	m.countDevices()
 	return m, nil
+}
+
+// countDevices sets MaxDevices to what the buckets hold. After the last device
+// was removed, what a monitor sends may still be higher (crush_finalize).
+func (m *Map) countDevices() {
+	m.MaxDevices = 0
+	for _, b := range m.Buckets {
+		if b == nil {
+			continue
+		}
+		for _, item := range b.Items {
+			if item >= m.MaxDevices && item < itemUndef {
+				m.MaxDevices = item + 1
+			}
+		}
+	}
 }
 
 // decodeBucket reads the bucket whose id is to be id, or nil.

@@ -155,7 +155,7 @@ func (n *Map) applyOSDs(m *Map, inc *Incremental) error {
 	for osd, w := range inc.NewWeight {
 		n.Weights[osd] = w
 		if w != WeightOut {
-			n.States[osd] &^= StateAutoOut | StateNew
+			n.States[osd] = n.States[osd]&^(StateAutoOut|StateNew) | StateExists
 		}
 	}
 	for osd, a := range inc.NewAffinity {

@@ -1,0 +1,107 @@
+package osdmap
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"capstan/cephfs/crush"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// epochs are the maps of a cluster's whole life, as its monitor stored them
+// (testdata/record-epochs.sh).
+type epochs struct {
+	full, inc map[uint32][]byte
+	last      uint32
+}
+
+func readEpochs(t testing.TB, path string) epochs {
+	e := epochs{full: map[uint32][]byte{}, inc: map[uint32][]byte{}}
+	r := tar.NewReader(bytes.NewReader(readGzip(t, path)))
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return e
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, number, ok := strings.Cut(filepath.Base(h.Name), ".")
+		n, err := strconv.ParseUint(number, 10, 32)
+		if !ok || err != nil {
+			continue // the directory
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kind == "full" {
+			e.full[uint32(n)] = b
+		} else {
+			e.inc[uint32(n)] = b
+		}
+		e.last = max(e.last, uint32(n))
+	}
+}
+
+// sameMap compares maps; those of nil and empty are the same, and CRUSH maps are
+// if they encode alike.
+var sameMap = cmp.Options{
+	cmpopts.EquateEmpty(),
+	cmpopts.IgnoreUnexported(Map{}),
+	cmp.Comparer(func(a, b *crush.Map) bool { return a == b || bytes.Equal(a.Encode(true), b.Encode(true)) }),
+}
+
+// TestEpochs follows clusters of each release by increments, and compares every
+// map that comes out with the full map that the monitor made of the same epoch.
+func TestEpochs(t *testing.T) {
+	files, err := filepath.Glob("testdata/epochs-*.tar.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err, files)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".tar.gz"), func(t *testing.T) {
+			e := readEpochs(t, path)
+			m, err := Decode(e.full[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := uint32(2); n <= e.last; n++ {
+				inc, err := DecodeIncremental(e.inc[n])
+				if err != nil {
+					t.Fatalf("increment %d: %v", n, err)
+				}
+				want, err := Decode(e.full[n])
+				if err != nil {
+					t.Fatalf("full map %d: %v", n, err)
+				}
+				before := m.Encode(ReleaseTentacle)
+				next, err := m.Apply(inc)
+				if err != nil {
+					t.Fatalf("increment %d: %v", n, err)
+				}
+				if !bytes.Equal(before, m.Encode(ReleaseTentacle)) {
+					t.Fatalf("increment %d changed the map before it", n)
+				}
+				if diff := cmp.Diff(want, next, sameMap); diff != "" {
+					t.Fatalf("epoch %d:\n%s", n, diff)
+				}
+				if diff := cmp.Diff(want.poolIDs, next.poolIDs); diff != "" {
+					t.Fatalf("epoch %d: names of pools:\n%s", n, diff)
+				}
+				if full := le32(e.full[n][len(e.full[n])-4:]); inc.FullCRC != full {
+					t.Errorf("epoch %d: the increment says %08x for the full map, which has %08x", n, inc.FullCRC, full)
+				}
+				m = next
+			}
+		})
+	}
+}
