@@ -1,6 +1,7 @@
 package msgr
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -209,7 +210,7 @@ func (h *handshake) onReplyMore(payload []byte) error {
 		return err
 	}
 	return h.again(func() error {
-		answer, err := h.auth.ReplyMore(m.Payload)
+		answer, err := h.auth.ReplyMore(bytes.Clone(m.Payload)) // the session may keep it
 		if err != nil {
 			return &fault{KindAuth, err}
 		}
@@ -228,7 +229,7 @@ func (h *handshake) onDone(payload []byte) error {
 	if mode != ModeCRC && mode != ModeSecure || !slices.Contains(h.modes, mode) {
 		return faultf(KindAuth, "the peer chose mode %d, offered were %v", mode, h.modes)
 	}
-	key, secret, err := h.auth.Done(m.GlobalID, mode, m.Payload)
+	key, secret, err := h.auth.Done(m.GlobalID, mode, bytes.Clone(m.Payload))
 	if err != nil {
 		return &fault{KindAuth, err}
 	}

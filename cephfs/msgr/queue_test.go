@@ -1,6 +1,7 @@
 package msgr
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -8,6 +9,9 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"capstan/cephfs/denc"
+	"capstan/cephfs/msgr/frame"
 )
 
 // TestSendQueueModel runs random steps of a lossless queue against a model: a
@@ -224,4 +228,42 @@ func TestBackoff(t *testing.T) {
 	if d := b.next(1000); d != 0 || b.next(-1) > 100 {
 		t.Errorf("after a stream that held: %d", d)
 	}
+}
+
+// FuzzRead reads any bytes as the frames of a ready stream.
+func FuzzRead(f *testing.F) {
+	w := frame.NewWriter()
+	w.Message(&frame.Header{Seq: 1, Type: 42, AckSeq: 2}, []byte("front"), []byte("mid"), [][]byte{[]byte("data")})
+	w.Append(frame.Number{Of: frame.TagAck, Value: 1})
+	w.Append(frame.Number{Of: frame.TagKeepalive2, Value: 1})
+	w.Message(&frame.Header{Seq: 2}, nil, nil, nil)
+	var wire bytes.Buffer
+	w.Buffers().WriteTo(&wire)
+	f.Add(wire.Bytes())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m := New(Options{Auth: &script{}})
+		defer m.Close()
+		c := newConn(m, denc.TypeMDS, testTarget, Lossless, nil)
+		for range 3 {
+			c.Send(&Message{})
+		}
+		c.out.take(&work{}, 2, 100)
+		c.out.wrote(nil)
+		r := frame.NewReader(bytes.NewReader(b), frame.Limits{Control: 4096, Front: 4096, Middle: 4096, Data: 4096})
+		err := c.read(r)
+		if err == nil || kindOf(err) == 0 {
+			t.Fatalf("ended with %v", err)
+		}
+		size, last := 0, uint64(0)
+		for _, e := range c.in.list {
+			size += e.size
+			if e.m.Seq <= last {
+				t.Fatalf("message %d after %d", e.m.Seq, last)
+			}
+			last = e.m.Seq
+		}
+		if size != c.in.bytes || last != c.sess.inSeq {
+			t.Fatalf("%d bytes are counted and %d queued; last message %d, counted %d", c.in.bytes, size, last, c.sess.inSeq)
+		}
+	})
 }
