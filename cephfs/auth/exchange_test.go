@@ -111,6 +111,26 @@ func TestCephx(t *testing.T) {
 	}
 }
 
+// Keys of either type may meet: an old key in a cluster of release 20, or one
+// that was made anew in a cluster that still seals tickets the old way.
+func TestMixedKeys(t *testing.T) {
+	for mine, theirs := range map[auth.KeyType]auth.KeyType{auth.KeyAES: auth.KeyAES256K, auth.KeyAES256K: auth.KeyAES} {
+		x := cephtest.NewCephx(theirs)
+		x.AddUser(user)
+		key, _ := auth.NewKey(mine)
+		x.User(user, func(u *cephtest.CephxUser) { u.Key = key })
+		c := newClient(t, auth.Options{Key: key})
+		for range 2 {
+			if err := login(t, c, x); err != nil {
+				t.Fatalf("%v: %v", mine, err)
+			}
+			if err := handshake(t, begin(t, c, denc.TypeOSD), x.Session(denc.TypeOSD)); err != nil {
+				t.Errorf("%v: %v", mine, err)
+			}
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	x := cephtest.NewCephx(auth.KeyAES)
 	key := x.AddUser(user)

@@ -11,7 +11,7 @@ import (
 var update = flag.Bool("update", false, "record testdata from the live cluster")
 
 // The active manager's map, as a real monitor sends it, is recorded by
-// -run LiveRecord -update.
+// -run LiveRecord -update, with the release in CAPSTAN_TEST_RELEASE.
 func TestLiveRecord(t *testing.T) {
 	if !*update {
 		t.Skip("records only with -update")
@@ -20,7 +20,7 @@ func TestLiveRecord(t *testing.T) {
 	for _, r := range []struct {
 		what mon.What
 		file string
-	}{{mon.WhatMgrMap, "mgrmap-16.2.15"}, {mon.WhatFSMap, "fsmap-16.2.15"}, {mon.WhatMDSMap, "mdsmap-16.2.15"}, {mon.WhatOSDMap, "osdmap-16.2.15"}} {
+	}{{mon.WhatMonMap, "monmap-message"}, {mon.WhatMgrMap, "mgrmap"}, {mon.WhatFSMap, "fsmap"}, {mon.WhatMDSMap, "mdsmap"}, {mon.WhatOSDMap, "osdmap"}} {
 		got := make(chan []byte, 1)
 		s := c.Subscribe(r.what, 0, func(u *mon.Update) uint64 {
 			select {
@@ -31,7 +31,7 @@ func TestLiveRecord(t *testing.T) {
 		})
 		select {
 		case b := <-got:
-			if err := os.WriteFile("testdata/"+r.file, b, 0o644); err != nil {
+			if err := os.WriteFile("testdata/"+r.file+"-"+os.Getenv("CAPSTAN_TEST_RELEASE"), b, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		case <-within(t).Done():

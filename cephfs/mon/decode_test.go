@@ -61,6 +61,15 @@ func TestRecordedMaps(t *testing.T) {
 	if err != nil || m.Epoch != 4 || m.ActiveName != "x" || m.ActiveGID != 4102 || !m.Available || m.ActiveAddrs[0].String() != "v2:10.99.0.1:6816/27464" {
 		t.Errorf("%+v, %v", m, err)
 	}
+	m, err = DecodeMgrMap(golden(t, "mgrmap-20.2.4"))
+	if err != nil || m.Epoch != 3 || m.ActiveName != "x" || m.ActiveGID != 4102 || !m.Available || m.ActiveAddrs[0].String() != "v2:10.99.0.1:6808/899097399" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	mm, err := decodeMonMapMessage(golden(t, "monmap-message-20.2.4"))
+	if err != nil || mm.Epoch != 1 || mm.FSID.String() != "3cdf9deb-521d-4c90-8317-b06708fb6717" || mm.MinRelease != 20 ||
+		len(mm.Monitors) != 1 || mm.Monitors[0].Addrs.String() != "[v2:10.99.0.1:40100/0,v1:10.99.0.1:40101/0]" {
+		t.Errorf("%+v, %v", mm, err)
+	}
 	for name, typ := range map[string]uint16{"mgrmap": msgMgrMap, "fsmap": msgFSMap, "mdsmap": msgMDSMap, "osdmap": msgOSDMap} {
 		b := golden(t, name+"-16.2.15")
 		epoch, _, err := epochOf(typ, b)
@@ -193,6 +202,7 @@ func TestOrder(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(uint16(msgMonMap), golden(f, "monmap-16.2.15"))
+	f.Add(uint16(msgMonMap), golden(f, "monmap-message-20.2.4"))
 	f.Add(uint16(msgMgrMap), golden(f, "mgrmap-16.2.15")[:600])
 	f.Add(uint16(msgFSMap), golden(f, "fsmap-16.2.15"))
 	f.Add(uint16(msgMDSMap), golden(f, "mdsmap-16.2.15")[:100])
