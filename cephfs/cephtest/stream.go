@@ -309,8 +309,6 @@ func (s *Stream) control(tag frame.Tag, payload []byte) error {
 			return err
 		}
 		return s.answer(s.peer.cfg.Auth.More(s, m.Payload))
-	case frame.TagAuthSignature:
-		return nil // checked by TestSignature of the frames; a script may look at it
 	case frame.TagClientIdent:
 		return s.ident(payload)
 	case frame.TagSessionReconnect:
@@ -330,6 +328,8 @@ func (s *Stream) control(tag frame.Tag, payload []byte) error {
 	return fmt.Errorf("cephtest: the client sent %v", tag)
 }
 
+// answer takes a step of the authentication. After the last one it reads the
+// client's signature and checks it.
 func (s *Stream) answer(a AuthAnswer) error {
 	switch {
 	case a.Bad != nil:

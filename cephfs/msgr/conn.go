@@ -275,10 +275,12 @@ func (c *Conn) handshake(s *stream, auth AuthSession) *handshake {
 		nextGlobal: c.m.nextGlobalSeq,
 		reset: func(full bool) {
 			c.log.Warn("the peer lost the session", "full", full)
-			if full {
-				c.settle(c.out.drop(c.fading))
-				c.in.push(event{kind: eventRemoteReset})
+			if !full {
+				c.out.renew()
+				return
 			}
+			c.settle(c.out.drop(c.fading))
+			c.in.push(event{kind: eventRemoteReset})
 		},
 		acked: func(seq uint64) error {
 			done, err := c.out.resume(seq, c.fading)

@@ -20,6 +20,7 @@ type sendQueue struct {
 	list     []*Message // from head on
 	head     int
 	base     uint64 // number of the last message that left the list
+	start    uint64 // base when the session began
 	taken    int
 	written  int
 	acked    uint64 // the peer has all up to here
@@ -124,10 +125,16 @@ func (q *sendQueue) rewind(done []*Message) []*Message {
 	return done
 }
 
-// resume says what the peer has of an earlier stream. rewind was called.
+// resume says what the peer has of an earlier stream. rewind was called. A
+// peer that has less than it acknowledged lost messages that are gone here
+// too; only in a session that it began anew, and that received nothing yet, it
+// counts from 0.
 func (q *sendQueue) resume(seq uint64, done []*Message) ([]*Message, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if seq < q.base && q.base == q.start {
+		return done, nil
+	}
 	if last := q.base + uint64(len(q.list)-q.head); seq < q.base || seq > last {
 		return done, faultf(KindProtocol, "the peer has messages up to %d; kept are %d to %d", seq, q.base+1, last)
 	}
@@ -135,12 +142,20 @@ func (q *sendQueue) resume(seq uint64, done []*Message) ([]*Message, error) {
 	return q.popAcked(len(q.list)-q.head, done), nil
 }
 
+// renew begins a session in which what is not acknowledged is sent again,
+// under its old numbers.
+func (q *sendQueue) renew() {
+	q.mu.Lock()
+	q.start = q.base
+	q.mu.Unlock()
+}
+
 // drop empties the queue for a session that the peer lost; see push.
 func (q *sendQueue) drop(done []*Message) []*Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	done = q.pop(len(q.list)-q.head, done)
-	q.base, q.acked = 0, 0
+	q.base, q.start, q.acked = 0, 0, 0
 	q.dropping++
 	return done
 }

@@ -83,7 +83,7 @@ func TestRemoteReset(t *testing.T) {
 	})
 }
 
-// TestSwallowed answers the first reconnect with something else.
+// TestReconnectAnswers answers the first reconnect with something else.
 func TestReconnectAnswers(t *testing.T) {
 	var e *echo
 	for _, c := range []struct {
@@ -157,6 +157,44 @@ func TestReconnectAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPartialResetTwice: in a session begun anew the peer counts from what it
+// received in it, which may be nothing.
+func TestPartialResetTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e echo
+		reconnects := 0
+		r := newRig(t, msgr.Options{}, cephtest.Config{
+			Lossless: true, OnMessage: e.onMessage,
+			Incoming: func(s *cephtest.Stream, tag frame.Tag, _ []byte) bool {
+				if tag == frame.TagSessionReconnect {
+					if reconnects++; reconnects == 1 {
+						s.SendFrame(cephtest.Of(frame.Reset{}))
+						return false
+					}
+				}
+				return true
+			},
+			OnReady: func(s *cephtest.Stream) {
+				if s.N() == 2 {
+					time.AfterFunc(time.Second, s.Reset)
+				}
+			},
+		})
+		defer r.close()
+		d := newClient()
+		c := r.connect(msgr.Lossless, d)
+		c.Send(&msgr.Message{Tid: 1})
+		synctest.Wait()
+		r.peer.ResetAll()
+		time.Sleep(5 * time.Second)
+		c.Send(&msgr.Message{Tid: 2})
+		synctest.Wait()
+		if got := e.got(); !slices.Equal(got, num(1, 2)) || reconnects != 2 {
+			t.Errorf("the peer received %v after %d reconnects: %v", got, reconnects, c.LastFault())
+		}
+	})
 }
 
 // TestLosslessBeforePeer: a peer that is not there yet is no fault for long.

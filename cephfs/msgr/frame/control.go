@@ -10,6 +10,7 @@ const maxModes = 64
 
 // Payload is what a control frame carries.
 type Payload interface {
+	// Tag is that of the frame.
 	Tag() Tag
 	// Encode appends the payload.
 	Encode(e *denc.Encoder)
@@ -37,8 +38,10 @@ type Hello struct {
 	Addr denc.Addr // of the receiver, as the sender sees it
 }
 
+// Tag implements [Payload].
 func (Hello) Tag() Tag { return TagHello }
 
+// Encode implements [Payload].
 func (h Hello) Encode(e *denc.Encoder) {
 	e.Uint8(uint8(h.Type))
 	e.Addr(h.Addr)
@@ -59,8 +62,10 @@ type AuthRequest struct {
 	Payload []byte
 }
 
+// Tag implements [Payload].
 func (AuthRequest) Tag() Tag { return TagAuthRequest }
 
+// Encode implements [Payload].
 func (a AuthRequest) Encode(e *denc.Encoder) {
 	e.Uint32(a.Method)
 	encodeList(e, a.Modes)
@@ -83,8 +88,10 @@ type AuthBadMethod struct {
 	Methods, Modes []uint32
 }
 
+// Tag implements [Payload].
 func (AuthBadMethod) Tag() Tag { return TagAuthBadMethod }
 
+// Encode implements [Payload].
 func (a AuthBadMethod) Encode(e *denc.Encoder) {
 	e.Uint32(a.Method)
 	e.Int32(a.Result)
@@ -105,7 +112,10 @@ func DecodeAuthBadMethod(b []byte) (a AuthBadMethod, err error) {
 // AuthReplyMore is the server's next step of the method.
 type AuthReplyMore struct{ Payload []byte }
 
-func (AuthReplyMore) Tag() Tag                 { return TagAuthReplyMore }
+// Tag implements [Payload].
+func (AuthReplyMore) Tag() Tag { return TagAuthReplyMore }
+
+// Encode implements [Payload].
 func (a AuthReplyMore) Encode(e *denc.Encoder) { e.Bytes(a.Payload) }
 
 // DecodeAuthReplyMore reads the payload of [TagAuthReplyMore].
@@ -118,7 +128,10 @@ func DecodeAuthReplyMore(b []byte) (a AuthReplyMore, err error) {
 // AuthRequestMore is the client's next step of the method.
 type AuthRequestMore struct{ Payload []byte }
 
-func (AuthRequestMore) Tag() Tag                 { return TagAuthRequestMore }
+// Tag implements [Payload].
+func (AuthRequestMore) Tag() Tag { return TagAuthRequestMore }
+
+// Encode implements [Payload].
 func (a AuthRequestMore) Encode(e *denc.Encoder) { e.Bytes(a.Payload) }
 
 // DecodeAuthRequestMore reads the payload of [TagAuthRequestMore].
@@ -135,8 +148,10 @@ type AuthDone struct {
 	Payload  []byte
 }
 
+// Tag implements [Payload].
 func (AuthDone) Tag() Tag { return TagAuthDone }
 
+// Encode implements [Payload].
 func (a AuthDone) Encode(e *denc.Encoder) {
 	e.Uint64(a.GlobalID)
 	e.Uint32(a.Mode)
@@ -155,7 +170,10 @@ func DecodeAuthDone(b []byte) (a AuthDone, err error) {
 // Signature is an HMAC-SHA-256 over all bytes its sender received before.
 type Signature [32]byte
 
-func (Signature) Tag() Tag                 { return TagAuthSignature }
+// Tag implements [Payload].
+func (Signature) Tag() Tag { return TagAuthSignature }
+
+// Encode implements [Payload].
 func (s Signature) Encode(e *denc.Encoder) { e.Raw(s[:]) }
 
 // DecodeSignature reads the payload of [TagAuthSignature].
@@ -173,8 +191,10 @@ type ClientIdent struct {
 	GlobalSeq, Supported, Required, Flags, Cookie uint64
 }
 
+// Tag implements [Payload].
 func (ClientIdent) Tag() Tag { return TagClientIdent }
 
+// Encode implements [Payload].
 func (c ClientIdent) Encode(e *denc.Encoder) {
 	e.AddrVec(c.Addrs)
 	e.Addr(c.Target)
@@ -207,8 +227,10 @@ type ServerIdent struct {
 	GlobalSeq, Supported, Required, Flags, Cookie uint64
 }
 
+// Tag implements [Payload].
 func (ServerIdent) Tag() Tag { return TagServerIdent }
 
+// Encode implements [Payload].
 func (s ServerIdent) Encode(e *denc.Encoder) {
 	e.AddrVec(s.Addrs)
 	e.Int64(s.GlobalID)
@@ -238,8 +260,10 @@ type Reconnect struct {
 	ClientCookie, ServerCookie, GlobalSeq, ConnectSeq, MsgSeq uint64
 }
 
+// Tag implements [Payload].
 func (Reconnect) Tag() Tag { return TagSessionReconnect }
 
+// Encode implements [Payload].
 func (r Reconnect) Encode(e *denc.Encoder) {
 	e.AddrVec(r.Addrs)
 	e.Uint64(r.ClientCookie)
@@ -264,7 +288,10 @@ func DecodeReconnect(b []byte) (r Reconnect, err error) {
 // Reset says that there is no such session; Full, that nothing is left of it.
 type Reset struct{ Full bool }
 
-func (Reset) Tag() Tag                 { return TagSessionReset }
+// Tag implements [Payload].
+func (Reset) Tag() Tag { return TagSessionReset }
+
+// Encode implements [Payload].
 func (r Reset) Encode(e *denc.Encoder) { e.Bool(r.Full) }
 
 // DecodeReset reads the payload of [TagSessionReset].
@@ -281,7 +308,10 @@ type Number struct {
 	Value uint64
 }
 
-func (n Number) Tag() Tag               { return n.Of }
+// Tag implements [Payload].
+func (n Number) Tag() Tag { return n.Of }
+
+// Encode implements [Payload].
 func (n Number) Encode(e *denc.Encoder) { e.Uint64(n.Value) }
 
 // DecodeNumber reads a payload of one number.
@@ -294,7 +324,10 @@ func DecodeNumber(tag Tag, b []byte) (uint64, error) {
 // Wait asks the other side to wait for a connection from this one.
 type Wait struct{}
 
-func (Wait) Tag() Tag             { return TagWait }
+// Tag implements [Payload].
+func (Wait) Tag() Tag { return TagWait }
+
+// Encode implements [Payload].
 func (Wait) Encode(*denc.Encoder) {}
 
 func encodeList(e *denc.Encoder, v []uint32) {
