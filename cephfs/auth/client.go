@@ -47,6 +47,7 @@ type Client struct {
 	monModes []msgr.AuthMode
 	svcModes []msgr.AuthMode
 	now      func() time.Time
+	keyErr   error // why there is no key, for the case that one is wanted
 
 	mu       sync.Mutex
 	globalID uint64                        // guarded by mu; 0 before the first session
@@ -54,7 +55,9 @@ type Client struct {
 	tickets  map[denc.EntityType]*ticket   // guarded by mu
 	refused  map[denc.EntityType]bool      // guarded by mu; dropped at a service's refusal and not yet replaced
 	askAfter map[denc.EntityType]time.Time // guarded by mu; not given by the monitor, or useless
+	known    denc.EntityType               // guarded by mu; the services that took a ticket before
 	stale    bool                          // guarded by mu; the monitors do not take the AUTH ticket back
+	relogin  bool                          // guarded by mu; a new session with a monitor is due
 	wanted   chan struct{}                 // has room for one signal
 	random   func() (uint64, error)        // constant
 }
@@ -167,7 +170,7 @@ func (c *Client) Renewal() (payload []byte, login bool, err error) {
 	}
 	now := c.now()
 	own := c.tickets[denc.TypeAuth]
-	if own.due(now) || !own.valid(now) {
+	if c.relogin || own.due(now) || !own.valid(now) {
 		return nil, true, nil
 	}
 	need := c.needLocked(now)
@@ -271,13 +274,12 @@ func (c *Client) Renewed(payload []byte) error {
 }
 
 // RenewalFailed says that the monitor refused the payload of
-// [Client.Renewal]: the client's own ticket is not good any more, and a new
+// [Client.Renewal]: the client's own ticket may not be good any more, and a new
 // session with a monitor is due.
 func (c *Client) RenewalFailed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.tickets, denc.TypeAuth)
-	c.stale = true
+	c.relogin = true
 }
 
 // grantLocked takes new tickets.
@@ -291,32 +293,31 @@ func (c *Client) grantLocked(grants []grant) {
 }
 
 // drop forgets t after its service refused it. It reports whether another is
-// worth trying.
-func (c *Client) drop(t *ticket) bool {
+// worth trying, and else whether the service took tickets before: then the
+// entity has caps for it, and the refusal will pass.
+func (c *Client) drop(t *ticket) (again, passing bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.tickets[t.service] != t {
-		return true // there is another already
+		return true, true // there is another already
 	}
 	delete(c.tickets, t.service)
 	c.refused[t.service] = true
 	if t.fresh {
 		c.askAfter[t.service] = c.now().Add(retryGrant)
-		return false
+		return false, c.known&t.service != 0
 	}
 	delete(c.askAfter, t.service)
 	c.want()
-	return true
+	return true, true
 }
 
 // accepted notes that a service took t.
 func (c *Client) accepted(t *ticket) {
-	if !t.fresh {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.tickets[t.service] == t {
+	c.known |= t.service
+	if t.fresh && c.tickets[t.service] == t {
 		u := *t
 		u.fresh = false
 		c.tickets[t.service] = &u

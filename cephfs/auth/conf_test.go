@@ -180,8 +180,16 @@ func TestEnvironment(t *testing.T) {
 	if !errors.Is(err, ErrNoKey) || !strings.Contains(err.Error(), "client.b") || !strings.Contains(err.Error(), dir+"/absent") {
 		t.Errorf("%v", err)
 	}
-	if _, err := c.NewClient(); err != nil {
-		t.Errorf("cephx, none without a key: %v", err)
+	// Without a key none is left; if the monitors want cephx, the error says
+	// what is missing.
+	client, err := c.NewClient()
+	if err != nil {
+		t.Fatalf("cephx, none without a key: %v", err)
+	}
+	session, _ := client.Begin(denc.TypeMon)
+	session.Request()
+	if err := session.BadMethod(MethodNone, -95, []uint32{MethodCephx}, nil); !errors.Is(err, ErrNoKey) || !errors.Is(err, msgr.ErrPermanent) || !strings.Contains(err.Error(), dir+"/absent") {
+		t.Errorf("%v", err)
 	}
 	e["CEPH_KEYRING"] = dir + "/ring2"
 	c = load(LoadOptions{}, e)

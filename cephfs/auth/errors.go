@@ -47,6 +47,8 @@ type Error struct {
 	Peer   denc.EntityType
 	Errno  syscall.Errno // that the peer gave, or 0
 	Err    error         // one of the Err variables, perhaps with the cause
+
+	passing bool // of ErrDenied: the daemon let the entity in before
 }
 
 func (e *Error) Error() string {
@@ -58,11 +60,15 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns the cause, and the errno if there is one. Errors that trying
-// again does not help also match [msgr.ErrPermanent].
+// again does not help also match [msgr.ErrPermanent]; [ErrDenied] does so only
+// if daemons of that kind never let the entity in.
 func (e *Error) Unwrap() []error {
 	errs := []error{e.Err}
 	if e.Errno != 0 {
 		errs = append(errs, e.Errno)
+	}
+	if e.passing {
+		return errs
 	}
 	for _, p := range []error{ErrNoKey, ErrRefused, ErrMonitor, ErrDenied, ErrMethod} {
 		if errors.Is(e.Err, p) {

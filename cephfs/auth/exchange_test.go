@@ -317,14 +317,24 @@ func TestRefusedAuthorizer(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	renew()
-	if err := handshake(t, begin(t, c, denc.TypeOSD), x.Session(denc.TypeOSD)); !errors.Is(err, auth.ErrDenied) || !errors.Is(err, syscall.EACCES) {
-		t.Fatalf("%v", err)
+	if err := handshake(t, begin(t, c, denc.TypeOSD), x.Session(denc.TypeOSD)); !errors.Is(err, auth.ErrDenied) || !errors.Is(err, syscall.EACCES) || errors.Is(err, msgr.ErrPermanent) {
+		t.Fatalf("%v", err) // not for good: OSDs let the client in before
 	}
 	if err := handshake(t, begin(t, c, denc.TypeMDS), x.Session(denc.TypeMDS)); err != nil {
 		t.Error(err)
 	}
 	if p, _, _ := c.Renewal(); p != nil {
 		t.Error("asks for a useless ticket at once")
+	}
+
+	// A service that never let the client in.
+	x.Refuse(denc.TypeMgr, 2)
+	if err := handshake(t, begin(t, c, denc.TypeMgr), x.Session(denc.TypeMgr)); !errors.Is(err, auth.ErrTicketRefused) {
+		t.Fatalf("%v", err)
+	}
+	renew()
+	if err := handshake(t, begin(t, c, denc.TypeMgr), x.Session(denc.TypeMgr)); !errors.Is(err, auth.ErrDenied) || !errors.Is(err, msgr.ErrPermanent) {
+		t.Fatalf("%v", err)
 	}
 }
 

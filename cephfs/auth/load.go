@@ -413,13 +413,19 @@ func (c *Config) NewClient() (*Client, error) {
 	if o.ServiceModes, err = c.Modes("ms_client_mode"); err != nil {
 		return nil, err
 	}
+	var keyErr error
 	if slices.Contains(o.Methods, MethodCephx) {
-		o.Key, err = c.Key()
-		if err != nil && !(errors.Is(err, ErrNoKey) && slices.Contains(o.Methods, MethodNone)) {
-			return nil, err
+		o.Key, keyErr = c.Key()
+		if keyErr != nil && !(errors.Is(keyErr, ErrNoKey) && slices.Contains(o.Methods, MethodNone)) {
+			return nil, keyErr
 		}
 	}
-	return New(o)
+	client, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	client.keyErr = keyErr // the monitors may want one all the same
+	return client, nil
 }
 
 // Monitors are the addresses of the monitors: of "mon host", else the

@@ -64,6 +64,9 @@ func (s *monSession) BadMethod(method uint32, result int32, methods []uint32, mo
 				return nil
 			}
 		}
+		if s.c.keyErr != nil && slices.Contains(methods, MethodCephx) {
+			return s.fail(errno(result), s.c.keyErr)
+		}
 		return s.fail(errno(result), fmt.Errorf("%w: the monitor has %v, we have %v", ErrMethod, methodNames(methods), methodNames(s.c.methods)))
 	}
 	if no := errno(result); no != syscall.EACCES && no != syscall.EPERM {
@@ -174,7 +177,7 @@ func (s *monSession) finish(globalID uint64, grants []grant) error {
 		}
 		clear(c.tickets)
 	}
-	c.globalID, c.method, c.stale = globalID, s.method, false
+	c.globalID, c.method, c.stale, c.relogin = globalID, s.method, false, false
 	c.grantLocked(grants)
 	now := c.now()
 	for v := denc.EntityType(1); v != 0; v <<= 1 {

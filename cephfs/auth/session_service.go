@@ -75,10 +75,11 @@ func (s *serviceSession) BadMethod(method uint32, result int32, methods []uint32
 	if no := errno(result); no != syscall.EACCES && no != syscall.EPERM && !common(s.c.svcModes, modes) {
 		return s.fail(no, fmt.Errorf("%w: the daemon wants one of the modes %v, we have %v", ErrMethod, modes, s.c.svcModes))
 	}
-	if s.c.drop(s.ticket) {
+	again, passing := s.c.drop(s.ticket)
+	if again {
 		return s.fail(errno(result), ErrTicketRefused)
 	}
-	return s.fail(errno(result), ErrDenied)
+	return &Error{Entity: s.c.name, Peer: s.peer, Errno: errno(result), Err: ErrDenied, passing: passing}
 }
 
 func (s *serviceSession) ReplyMore(payload []byte) ([]byte, error) {

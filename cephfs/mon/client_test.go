@@ -684,6 +684,12 @@ func TestTell(t *testing.T) {
 				call.Answer(0, "", []byte(`"mon"`))
 			}
 		})
+		// OSDs that never took a ticket of this user end the wait.
+		c.cephx.Refuse(denc.TypeOSD, 2)
+		if _, err := c.mon.Tell(t.Context(), "osd.3", command("version")); !errors.Is(err, auth.ErrDenied) {
+			t.Errorf("%v", err)
+		}
+		time.Sleep(time.Minute) // until another is asked for
 		for daemon, want := range map[string]string{"osd.3": `"version"`, "mds.a": `"version"`, "mon.a": `"mon"`} {
 			r, err := c.mon.Tell(t.Context(), daemon, command("version"))
 			if err != nil || string(r.Output) != want {
@@ -705,9 +711,9 @@ func TestTell(t *testing.T) {
 		if _, err := c.mon.Tell(t.Context(), "mon.z", command("version")); !errors.Is(err, mon.ErrNoDaemon) {
 			t.Errorf("%v", err)
 		}
-		// An OSD that takes no ticket of this user ends the wait.
-		c.cephx.Refuse(denc.TypeOSD, 100)
-		if _, err := c.mon.Tell(t.Context(), "osd.3", command("version")); !errors.Is(err, auth.ErrDenied) {
+		// It waits out a time in which OSDs take no tickets of this user.
+		c.cephx.Refuse(denc.TypeOSD, 4)
+		if _, err := c.mon.Tell(t.Context(), "osd.3", command("version")); err != nil {
 			t.Errorf("%v", err)
 		}
 	})

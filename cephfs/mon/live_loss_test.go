@@ -186,3 +186,26 @@ func restart(t *testing.T, o auth.LoadOptions, name string) {
 		t.Fatalf("%v: %s", err, out)
 	}
 }
+
+// A cluster without authentication lets anybody in, with or without a key.
+func TestLiveNone(t *testing.T) {
+	o := live(t, "client.admin")
+	cfg, err := auth.Load(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := cfg.Methods(); err != nil || m[0] != auth.MethodNone {
+		t.Skip("the cluster wants cephx")
+	}
+	key, _ := auth.NewKey(auth.KeyAES)
+	for _, methods := range [][]uint32{{auth.MethodNone}, {auth.MethodCephx, auth.MethodNone}} {
+		c := open(t, o, func(a *auth.Options, _ *mon.Options) { a.Key, a.Methods = key, methods })
+		if _, err := c.Command(within(t), mon.Command{Args: mon.Args{"prefix": "quorum_status"}}); err != nil {
+			t.Errorf("%d: %v", methods, err)
+		}
+	}
+	c := open(t, o, func(a *auth.Options, _ *mon.Options) { a.Key = key })
+	if err := c.Ready(within(t)); !errors.Is(err, auth.ErrMethod) {
+		t.Errorf("cephx only: %v", err)
+	}
+}

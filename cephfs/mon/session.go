@@ -3,6 +3,7 @@ package mon
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"capstan/cephfs/msgr"
@@ -184,10 +185,13 @@ func (c *Client) authReplyLocked(m *msgr.Message) error {
 	c.renewing = time.Time{}
 	c.kick()
 	if r.result != 0 {
-		c.log.Warn("monitor refuses to renew tickets", "err", errno(r.result), "text", r.text)
-		c.auth.RenewalFailed()
-		c.active.conn.Close()
-		return nil
+		no := errno(r.result)
+		c.log.Warn("monitor refuses to renew tickets", "err", no, "text", r.text)
+		if no == syscall.EACCES || no == syscall.EPERM {
+			c.auth.RenewalFailed()
+			c.active.conn.Close()
+		}
+		return nil // else it passes: they are asked for again
 	}
 	return c.auth.Renewed(r.payload)
 }
