@@ -74,7 +74,7 @@ func TestSealOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		other, _ := NewKey(kind)
-		for n := range 100 {
+		for _, n := range []int{0, 1, 6, 7, 8, 15, 16, 22, 23, 24, 33} {
 			text := bytes.Repeat([]byte{byte(n)}, n)
 			sealed, err := k.Seal(UsageAuthorize, text)
 			if err != nil {
