@@ -138,8 +138,7 @@ func (b *Bucket) chooseStraw2(x uint32, r int32, arg *ChooseArg, position int) i
 		draw := int64(math.MinInt64)
 		if w != 0 {
 			u := b.hash3(x, uint32(ids[i]), uint32(r)) & 0xffff
-			// The weight goes through a C int.
-			draw = (ln(u) - 1<<48) / int64(int32(w))
+			draw = (ln(u) - 1<<48) / int64(int32(w)) // the weight goes through a C int
 		}
 		if i == 0 || draw > highDraw {
 			high, highDraw = i, draw

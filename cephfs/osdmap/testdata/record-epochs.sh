@@ -5,7 +5,7 @@
 #
 #   unshare -n cephfs/osdmap/testdata/record-epochs.sh cephfs/osdmap/testdata/epochs-16.tar.gz
 #   cp cephfs/osdmap/testdata/record-epochs.sh TREE/tmp &&
-#     unshare -nm sh -c 'mount -t proc proc TREE/proc; exec chroot TREE /tmp/record-epochs.sh /tmp/epochs-18.tar.gz'
+#     unshare -nm sh -c 'ip link set lo up; mount -t proc proc TREE/proc; exec chroot TREE /tmp/record-epochs.sh /tmp/epochs-18.tar.gz'
 set -u
 out=$(readlink -f "$1")
 d=$(mktemp -d /tmp/epochs.XXXXXX)
