@@ -19,10 +19,9 @@ import (
 
 // history is what happened to one object, in moments that count up.
 type history struct {
-	mu   sync.Mutex
-	now  int64
-	ops  map[string][]linear.Op[string]
-	open map[*linear.Op[string]]bool
+	mu  sync.Mutex
+	now int64
+	ops map[string][]linear.Op[string]
 }
 
 func newHistory() *history { return &history{ops: map[string][]linear.Op[string]{}} }

@@ -381,7 +381,7 @@ func TestLiveLinearizable(t *testing.T) {
 				select {
 				case <-done:
 					over = true
-				case <-time.After(time.Duration(5+rng.IntN(60)) * time.Millisecond):
+				case <-time.After(time.Duration(20+rng.IntN(200)) * time.Millisecond):
 					k.conns.cut(rng)
 					if !split {
 						split = true

@@ -1,0 +1,78 @@
+// Package osd does operations on the objects of a Ceph cluster: reads and
+// writes with everything that file data need (truncation counters, snapshot
+// contexts, many operations in one atomic list), attributes, and keys and
+// values.
+//
+//	maps := osd.NewMonMaps(monitors, logger)
+//	c := osd.New(osd.Options{Messenger: m, Maps: maps})
+//	defer c.Close()
+//
+//	o := osd.Object{Pool: 3, Name: "greeting"}
+//	err := c.WriteFull(ctx, o, []byte("hello"))
+//
+//	var op osd.Op
+//	op.CompareExtent(0, []byte("hello"))
+//	op.Write(0, []byte("HELLO"))
+//	op.SetXattr("lang", []byte("en"))
+//	reply, err := c.Do(ctx, o, &op) // all three, or none
+//
+// [Client.Submit] is the same without waiting: a completion is called. An
+// operation is done once, whatever happens to connections, OSDs and placement
+// groups on the way; operations on one object that follow each other are done
+// in that order. Every wait ends with its context.
+//
+// # How the order is kept
+//
+// The requests on one object are a [chain], in the order of their submission. A
+// request is sent only behind all before it. Whether one counts as sent is not
+// noted anywhere when a connection breaks or a map comes: it is decided anew
+// whenever the chain is looked at, by comparing what it was sent under (the
+// connection, the placement group, epochs that ask for everything again) with
+// what it would be sent under now. Whatever changes something walks the
+// requests in the order of their tids afterwards; a new request that comes to
+// its chain before the walk does puts the chain right itself.
+//
+// A request keeps its tid for life, so that the OSDs know it when it comes
+// again, and numbers its tries, so that the answer to an earlier one is known
+// too and dropped (Objecter::handle_osd_op_reply).
+//
+// # What ends an operation without an answer
+//
+// The end of its context; the end of the client; a blocklist entry for this
+// instance, which ends all others too, for good ([ErrBlocklisted]); a pool that
+// is gone ([ErrNoPool]); and, if it asked for that, a full cluster or pool
+// ([ErrFull], [ErrQuota]). Everything else is waited out: OSDs that are down,
+// paused or full clusters, back-offs, the barrier.
+//
+// # Buffers
+//
+// Nothing that is written is copied: the data of an operation belong to the
+// client from its submission until [Op.Released], which comes before a normal
+// completion. What is read lies in the storage of the message that brought it,
+// until [Reply.Release]; [Op.ReadInto] copies it once, into a buffer of the
+// caller, who has that back when the operation ends, in whatever way.
+//
+// # Goroutines
+//
+// Replies and back-offs are taken on the messenger's dispatch goroutine of
+// their connection, maps on that of the [MapSource]; both walk there.
+// Completions run where the operation ended: on one of these, on that which
+// cancels, in Submit, or on a connection's writer when it lets the data go. The
+// client starts goroutines only for the timer after which an OSD that could not
+// be reached is tried again, and to ask whether a pool exists. Close waits for
+// all of them.
+//
+// # Lock order
+//
+//	mapMu > sessionsMu, shard.mu > sessionsMu > session.mu > (messenger)
+//	shard.mu > link.mu, poolChecks.mu, mapState.mu, throttle.mu, waitMu, the table's
+//
+// There are [nShards] shards, and nobody holds two. No lock is common to all
+// requests: the table's and the throttles' paths are atomics, a shard's lock is
+// held while one request of a part of the objects is placed and put in the
+// queue of a connection, a session's while a connection is made. Completions
+// are called with no lock held.
+//
+// Sources: ceph/ceph src/osdc/Objecter.cc, src/osd/PrimaryLogPG.cc,
+// src/messages/MOSDOp.h, MOSDOpReply.h, MOSDBackoff.h, src/include/rados.h.
+package osd
