@@ -48,6 +48,7 @@ type Monitors struct {
 	epoch     uint32                        // guarded by mu; of the monmap
 	onCommand func(*Stream, *CommandCall)   // guarded by mu
 	onMessage func(*Stream, *msgr.Message) bool
+	onStream  func(*Stream)   // guarded by mu
 	frozen    map[string]bool // guarded by mu
 	hosts     map[string]denc.AddrVec
 }
@@ -91,7 +92,15 @@ func (m *Monitors) Start(name string) {
 		Type: denc.TypeMon, Num: int64(slices.Index(m.names, name)), Addrs: m.hosts[name],
 		Auth:      m.Auth.ServerAuth(denc.TypeMon),
 		OnMessage: m.message,
-		Incoming:  func(s *Stream, _ frame.Tag, _ []byte) bool { return !m.isFrozen(s) },
+		OnStream: func(s *Stream, _ int) {
+			m.mu.Lock()
+			f := m.onStream
+			m.mu.Unlock()
+			if f != nil {
+				f(s)
+			}
+		},
+		Incoming: func(s *Stream, _ frame.Tag, _ []byte) bool { return !m.isFrozen(s) },
 		OnEnd: func(s *Stream, _ error) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -222,6 +231,13 @@ func (m *Monitors) OnMessage(f func(*Stream, *msgr.Message) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.onMessage = f
+}
+
+// OnStream sets a hook that sees each connection before its first byte.
+func (m *Monitors) OnStream(f func(*Stream)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.onStream = f
 }
 
 // Publish makes the message with this front the present state of a subject,

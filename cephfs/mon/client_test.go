@@ -342,6 +342,52 @@ func TestDeadMonitor(t *testing.T) {
 	})
 }
 
+// A connection that breaks at any byte, in either direction, costs a retry and
+// nothing else.
+func TestCutAnywhere(t *testing.T) {
+	cuts := 0
+	for n := 0; n < 4000; n += 89 {
+		for _, cut := range []func(*cephtest.Stream, int){(*cephtest.Stream).CutRead, (*cephtest.Stream).CutWrite} {
+			first := true
+			change := func(c *cluster, _ *mon.Options, _ *auth.Options) {
+				c.mons.OnStream(func(s *cephtest.Stream) {
+					if first {
+						cut(s, n)
+					}
+					first = false
+				})
+			}
+			runWith(t, "a b", change, func(t *testing.T, c *cluster) {
+				var got []uint64
+				c.publish(1)
+				c.mon.Subscribe(mon.WhatFSMap, 0, func(u *mon.Update) uint64 {
+					got = append(got, u.Epoch)
+					return u.Epoch
+				})
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				defer cancel()
+				for range 3 {
+					if _, err := c.mon.Command(ctx, command("status")); err != nil {
+						t.Errorf("cut at %d: %v", n, err)
+					}
+				}
+				c.publish(2)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if len(got) == 0 || got[len(got)-1] != 2 {
+					t.Errorf("cut at %d: epochs %d", n, got)
+				}
+				if c.net.Dials() > 1 {
+					cuts++
+				}
+			})
+		}
+	}
+	if cuts < 20 {
+		t.Errorf("only %d connections broke", cuts)
+	}
+}
+
 func TestRefusedForGood(t *testing.T) {
 	wrong, _ := auth.NewKey(auth.KeyAES256K)
 	runWith(t, "a b c", func(_ *cluster, _ *mon.Options, o *auth.Options) { o.Key = wrong }, func(t *testing.T, c *cluster) {
