@@ -197,8 +197,10 @@ func (p *Peer) resume(s *Stream, r frame.Reconnect) (*session, *Frame) {
 	x.stream = s
 	x.trim(r.MsgSeq)
 	p.mu.Unlock()
+	// What the old stream took is delivered before what comes on this one.
 	if old != nil {
 		old.Reset()
+		<-old.gone
 	}
 	return x, nil
 }

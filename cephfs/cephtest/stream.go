@@ -23,6 +23,7 @@ type Stream struct {
 	peer *Peer
 	conn *conn
 	n    int
+	gone chan struct{} // closed when run ends
 
 	// Owned by run.
 	r      *frame.Reader
@@ -48,7 +49,7 @@ type Stream struct {
 func newStream(p *Peer, c *conn, n int) *Stream {
 	const limit = 256 << 20
 	s := &Stream{
-		peer: p, conn: c, n: n,
+		peer: p, conn: c, n: n, gone: make(chan struct{}),
 		r: frame.NewReader(c, frame.Limits{Control: 1 << 20, Front: limit, Middle: limit, Data: limit}),
 		w: frame.NewWriter(),
 	}
@@ -234,6 +235,7 @@ func (s *Stream) sendHooked(f Frame) error {
 
 func (s *Stream) run() {
 	defer s.peer.wg.Done()
+	defer close(s.gone)
 	err := s.serve()
 	s.mu.Lock()
 	s.ready, s.ended = false, true

@@ -179,7 +179,7 @@ func TestRoundTrip(t *testing.T) {
 				m := &msgr.Message{
 					Type: 42, Priority: 63, Version: 8, Compat: 2, Tid: uint64(i + 1),
 					Front: []byte(fmt.Sprintf("front %d", i)), Middle: bytes.Repeat([]byte("m"), i%3*400),
-					Data: [][]byte{bytes.Repeat([]byte("d"), i*1000), nil, bytes.Repeat([]byte("e"), i)},
+					Data: [][]byte{bytes.Repeat([]byte("d"), i*300), nil, bytes.Repeat([]byte("e"), i)},
 					Sent: func() { sent++ },
 				}
 				want = append(want, m)
