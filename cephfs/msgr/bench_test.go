@@ -18,7 +18,7 @@ import (
 
 // benchPeer is the leanest other side over TCP: it does the handshake and
 // then hands over the stream, so that the allocations counted are ours.
-func benchPeer(b *testing.B, a *cephtest.StaticAuth, serve func(nc net.Conn, r *frame.Reader, w *frame.Writer)) denc.AddrVec {
+func benchPeer(b testing.TB, a *cephtest.StaticAuth, serve func(nc net.Conn, r *frame.Reader, w *frame.Writer)) denc.AddrVec {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
