@@ -251,3 +251,25 @@ func BenchmarkDo(b *testing.B) {
 		})
 	}
 }
+
+func TestMappingsDoNotAllocate(t *testing.T) {
+	for _, name := range []string{"straw2-3", "uniform", "mixed-0", "weight-set-positions", "msr-0", "msr-1"} {
+		m, err := Decode(readGzip(t, "testdata/"+name+".crush.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		weights, args := allIn(int(m.MaxDevices)), m.ChooseArgsFor(0)
+		var w Work
+		for rule := range m.Rules {
+			all := func() {
+				for x := range uint32(20) {
+					m.Do(&w, rule, x, 4, weights, args)
+				}
+			}
+			all() // the permutations of uniform buckets are made as they are met
+			if n := testing.AllocsPerRun(3, all); n > 0 {
+				t.Errorf("%s, rule %d: %v allocations", name, rule, n)
+			}
+		}
+	}
+}

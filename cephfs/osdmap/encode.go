@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"capstan/cephfs/crush"
 	"capstan/cephfs/denc"
 
 	"github.com/google/uuid"
@@ -49,7 +50,11 @@ func (m *Map) encodeClient(e *denc.Encoder, release uint8) {
 	encodePGs(e, m.PGTemp, encodeOSDs)
 	encodePGs(e, m.PrimaryTemp, (*denc.Encoder).Int32)
 	encodeList(e, m.Affinity, (*denc.Encoder).Uint32)
-	e.Bytes(m.Crush.Encode(release >= ReleaseSquid))
+	cm := m.Crush
+	if cm == nil {
+		cm = &crush.Map{}
+	}
+	e.Bytes(cm.Encode(release >= ReleaseSquid))
 	encodeMap(e, m.ErasureProfiles, (*denc.Encoder).String, encodeStrings)
 	encodePGs(e, m.PGUpmap, encodeOSDs)
 	encodePGs(e, m.PGUpmapItems, encodeRemaps)
@@ -140,15 +145,15 @@ func (inc *Incremental) encodeClient(e *denc.Encoder, release uint8) {
 	e.Time(inc.Modified)
 	e.Int64(inc.NewPoolMax)
 	e.Int32(inc.NewFlags)
-	var full, crush []byte
+	var full, newCrush []byte
 	if inc.Full != nil {
 		full = inc.Full.Encode(release)
 	}
 	if inc.NewCrush != nil {
-		crush = inc.NewCrush.Encode(release >= ReleaseSquid)
+		newCrush = inc.NewCrush.Encode(release >= ReleaseSquid)
 	}
 	e.Bytes(full)
-	e.Bytes(crush)
+	e.Bytes(newCrush)
 	e.Int32(inc.NewMaxOSD)
 	encodeMap(e, inc.NewPools, (*denc.Encoder).Int64, func(e *denc.Encoder, p *Pool) { p.encode(e, release) })
 	encodeMap(e, inc.NewPoolNames, (*denc.Encoder).Int64, (*denc.Encoder).String)

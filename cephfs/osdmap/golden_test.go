@@ -84,6 +84,9 @@ func randomMap(t testing.TB, c goldenCase) *Map {
 			rule.MinSize, rule.MaxSize = uint8(i), uint8(2+i)
 		}
 	}
+	if a := cm.ChooseArgs[0]; a != nil { // for all pools, or for the first
+		cm.ChooseArgs = map[int64]*crush.ChooseArgs{int64(c.seed%2)*2 - 1: a}
+	}
 	n := cm.MaxDevices + int32(r.IntN(3))
 	m := &Map{
 		FSID: uuid.MustParse("11111111-2222-3333-4444-555555555555"), Epoch: 100 + uint32(c.seed),

@@ -113,6 +113,9 @@ func (m *Map) Place(pg PG, p *Placement) bool {
 
 // crushOSDs asks CRUSH. The result lies in s.work.
 func (m *Map) crushOSDs(pool *Pool, id int64, seed uint32, s *scratch) []int32 {
+	if m.Crush == nil {
+		return nil
+	}
 	rule := int(pool.CrushRule)
 	if m.RequireOSDRelease < ReleaseQuincy {
 		// Then the pool names a ruleset, and the rule says for which sizes it is.
