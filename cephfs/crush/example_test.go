@@ -26,9 +26,9 @@ func Example() {
 	weights := []uint32{0x10000, 0x10000, 0x10000, 0x10000, 0x10000, 0x10000}
 	var w crush.Work
 	fmt.Println(m.Do(&w, 0, 1234, 2, weights, nil))
-	weights[1] = 0 // out: what was there moves, the rest stays
+	weights[1] = 0 // out: another takes its place
 	fmt.Println(m.Do(&w, 0, 1234, 2, weights, nil))
 	// Output:
 	// [1 5]
-	// [0 5]
+	// [5 0]
 }
