@@ -167,8 +167,8 @@ func TestCheckOnline(t *testing.T) {
 		{"no-key", fmt.Sprintf("conf: %s, name: nobody", c.ConfPath()), []string{"client.nobody", "key"}},
 		{"no-fs", fmt.Sprintf("conf: %s, filesystem: nosuchfs", c.ConfPath()), []string{"nosuchfs"}},
 		{"no-root", fmt.Sprintf("conf: %s, root: /no/such/directory", c.ConfPath()), []string{"/no/such/directory"}},
-		{"no-mon", fmt.Sprintf("conf: %s, options: {client_mount_timeout: \"4\"}", noMons), []string{"10.99.0.1:1", "monitors"}},
-		{"no-conf", fmt.Sprintf("conf: %s", filepath.Join(dir, "absent.conf")), []string{"absent.conf", "no such file"}},
+		{"no-mon", fmt.Sprintf("conf: %s, options: {client_mount_timeout: \"4\"}", noMons), []string{"10.99.0.1:1", "connection refused"}},
+		{"no-conf", fmt.Sprintf("conf: %s", filepath.Join(dir, "absent.conf")), []string{"absent.conf", "file does not exist"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			Peer(t, "ceph")

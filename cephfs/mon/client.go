@@ -158,7 +158,6 @@ func (c *Client) Ready(ctx context.Context) error {
 		changed := c.changed
 		ok := c.active != nil && c.active.answered && c.monmap != nil
 		err := c.hopeless
-		last := c.lastErr
 		if c.closed {
 			err = ErrClosed
 		}
@@ -169,9 +168,17 @@ func (c *Client) Ready(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return waitError(ctx, last)
+			return waitError(ctx, c.why())
 		}
 	}
+}
+
+// why is what ended the last attempt to reach a monitor, as of now; nil if one
+// is reached.
+func (c *Client) why() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lastErr
 }
 
 // waitError is the end of a wait by its context, with what stood in its way.

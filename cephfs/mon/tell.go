@@ -84,7 +84,7 @@ func (c *Client) activeMgr(ctx context.Context) (denc.EntityType, denc.AddrVec, 
 		c.subscribeLocked([]What{WhatMgrMap})
 	}
 	for {
-		changed, m, closed, hopeless, last := c.changed, c.mgrmap, c.closed, c.hopeless, c.lastErr
+		changed, m, closed, hopeless := c.changed, c.mgrmap, c.closed, c.hopeless
 		c.mu.Unlock()
 		switch {
 		case closed:
@@ -97,6 +97,7 @@ func (c *Client) activeMgr(ctx context.Context) (denc.EntityType, denc.AddrVec, 
 		select {
 		case <-changed:
 		case <-ctx.Done():
+			last := c.why()
 			if m != nil {
 				last = fmt.Errorf("mgr: %w", ErrNoDaemon)
 			}

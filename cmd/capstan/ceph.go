@@ -43,7 +43,7 @@ func cephCommand() *cobra.Command {
 	p.StringVarP(&f.keyring, "keyring", "k", "", "keyring `file`")
 	p.StringVarP(&f.name, "name", "n", "", "who to be, `type.id`")
 	p.StringVar(&f.id, "id", "", "who to be, the `id` of client.id")
-	p.DurationVar(&f.timeout, "connect-timeout", 30*time.Second, "how long connecting may take")
+	p.DurationVar(&f.timeout, "connect-timeout", connectTimeout, "how long connecting may take")
 	p.BoolVarP(&f.verbose, "verbose", "v", false, "tell about connections")
 	cmd.AddCommand(
 		&cobra.Command{Use: "status", Short: "the cluster's health, as `ceph status`", Args: cobra.NoArgs, RunE: f.run(cephStatus)},
@@ -89,6 +89,9 @@ func (f *cephFlags) run(do func(ctx context.Context, f *cephFlags, c *cluster.Cl
 		return do(cmd.Context(), f, c, cmd, args)
 	}
 }
+
+// connectTimeout is how long connecting may take if nothing else is said.
+const connectTimeout = 30 * time.Second
 
 // connectCluster connects within a time.
 func connectCluster(ctx context.Context, o cluster.Options, timeout time.Duration) (*cluster.Cluster, error) {

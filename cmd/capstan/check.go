@@ -94,8 +94,13 @@ func checkOnline(ctx context.Context, w io.Writer, c *config.Config) error {
 		return err
 	}
 	bad := 0
-	for _, m := range mounts {
+	for i, m := range mounts {
 		err := func() error {
+			if e := c.Exports[i]; e.Engine == "libcephfs" {
+				if err := checkCeph(ctx, e.LibCephFS); err != nil {
+					return err
+				}
+			}
 			v, err := m.Engine.Open(ctx, func(error) {})
 			if err != nil {
 				return err
@@ -108,7 +113,9 @@ func checkOnline(ctx context.Context, w io.Writer, c *config.Config) error {
 		}()
 		if err != nil {
 			bad++
-			fmt.Fprintf(w, "%s: %v\n", m.Export.Path, err)
+			for line := range strings.Lines(err.Error()) { // one for each thing that is missing
+				fmt.Fprintf(w, "%s: %s\n", m.Export.Path, strings.TrimSuffix(line, "\n"))
+			}
 			continue
 		}
 		fmt.Fprintf(w, "%s: ok\n", m.Export.Path)
