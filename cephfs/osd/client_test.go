@@ -278,8 +278,13 @@ func TestSplitAndForcedResend(t *testing.T) {
 			run(t, nil, func(t *testing.T, e *env) {
 				f := e.flight()
 				e.osds[0].Script(func(*cephtest.OSDRequest) {})
+				// One that stays where it is in the split.
+				name := "a"
+				for stableMod(e.src.current.Hash(obj(1, name)), 16) >= 8 {
+					name += "a"
+				}
 				for i := range 3 {
-					f.add(t.Context(), obj(1, "a"), appendOp(fmt.Sprint(i)))
+					f.add(t.Context(), obj(1, name), appendOp(fmt.Sprint(i)))
 				}
 				synctest.Wait()
 				e.src.change(nil)
@@ -299,7 +304,7 @@ func TestSplitAndForcedResend(t *testing.T) {
 				})
 				synctest.Wait()
 				f.ok()
-				if got := tids(e.osds[0], "a"); got != "1:0 2:0 3:0 1:1 2:1 3:1 " {
+				if got := tids(e.osds[0], name); got != "1:0 2:0 3:0 1:1 2:1 3:1 " {
 					t.Errorf("seen %s", got)
 				}
 			})
@@ -496,6 +501,32 @@ func TestPaused(t *testing.T) {
 		e.src.change(func(m *fakeMap) { m.flags = MapFlags{} })
 		synctest.Wait()
 		f.ok()
+	})
+}
+
+// TestPausedInFlight: what was sent behind an operation that a map pauses is
+// sent again behind it, for the OSD dropped both.
+func TestPausedInFlight(t *testing.T) {
+	run(t, nil, func(t *testing.T, e *env) {
+		e.osds[0].Script(func(*cephtest.OSDRequest) {})
+		f := e.flight()
+		f.add(t.Context(), obj(1, "a"), appendOp("a"))
+		rd := &Op{}
+		rd.Read(0, 10)
+		behind := f.add(t.Context(), obj(1, "a"), rd)
+		synctest.Wait()
+		e.src.change(func(m *fakeMap) { m.flags.PauseWrite = true })
+		synctest.Wait()
+		e.osds[0].Script(nil)
+		e.src.change(func(m *fakeMap) { m.flags.PauseWrite = false })
+		synctest.Wait()
+		f.ok()
+		if out, ok := f.get(behind); ok && out.err == nil && string(out.reply.Data(0)) != "a" {
+			t.Errorf("read %q behind the write", out.reply.Data(0))
+		}
+		if got := tids(e.osds[0], "a"); got != "1:0 2:0 1:1 2:1 " {
+			t.Errorf("seen %s", got)
+		}
 	})
 }
 
@@ -755,6 +786,33 @@ func TestCancel(t *testing.T) {
 		// Already over.
 		if err := e.c.Write(ctx, obj(1, "a"), 0, nil); !errors.Is(err, why) {
 			t.Errorf("write with an ended context: %v", err)
+		}
+	})
+}
+
+// TestDataHeld: success is told when no message holds the data, anything else
+// at once.
+func TestDataHeld(t *testing.T) {
+	run(t, nil, func(t *testing.T, e *env) {
+		for _, fails := range []error{nil, context.Canceled} {
+			var log []string
+			op := appendOp("x")
+			op.Released = func() { log = append(log, "released") }
+			r := &request{c: e.c, op: op, done: func(_ *Reply, err error) { log = append(log, fmt.Sprint(err)) }}
+			r.holds.Store(2) // the result, and a message in a queue
+			e.c.room.force(0)
+			r.complete(&Reply{}, fails)
+			want := "[]"
+			if fails != nil {
+				want = "[context canceled]"
+			}
+			if fmt.Sprint(log) != want {
+				t.Errorf("with a message in a queue: %v, want %v", log, want)
+			}
+			r.unhold()
+			if got := fmt.Sprint(log); got != fmt.Sprintf("[%v released]", fails) {
+				t.Errorf("at the end: %s", got)
+			}
 		}
 	})
 }

@@ -208,7 +208,7 @@ func (d *dispatcher) Closed(_ *msgr.Conn, err error) {
 }
 
 func release(m *msgr.Message) {
-	if m.Release != nil {
+	if m != nil && m.Release != nil {
 		m.Release()
 	}
 }

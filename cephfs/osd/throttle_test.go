@@ -24,7 +24,7 @@ func TestThrottle(t *testing.T) {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(5, uint64(w)))
 				for range 50 {
-					n := rng.Int64N(130)
+					n := 1 + rng.Int64N(130)
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.IntN(300))*time.Millisecond)
 					if th.take(ctx, nil, uint64(n)) {
 						o, b := ops.Add(1), bytes.Add(n)
