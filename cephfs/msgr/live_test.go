@@ -140,11 +140,15 @@ func (l *live) ready(d *client) {
 	}
 }
 
-// addrsOf asks the ceph tool for the first addresses at a path of its output.
+// addrsOf asks the ceph tool, or what CAPSTAN_TEST_CEPH_TOOL names, for the first addresses at a path of its output.
 func addrsOf(t *testing.T, command []string, get func(json.RawMessage) (json.RawMessage, error)) (v denc.AddrVec) {
 	t.Helper()
 	args := append([]string{"-c", liveConf(t), "-f", "json"}, command...)
-	out, err := exec.CommandContext(t.Context(), "ceph", args...).Output()
+	tool := os.Getenv("CAPSTAN_TEST_CEPH_TOOL")
+	if tool == "" {
+		tool = "ceph"
+	}
+	out, err := exec.CommandContext(t.Context(), tool, args...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
