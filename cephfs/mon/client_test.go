@@ -276,8 +276,10 @@ func TestCommandsOverLoss(t *testing.T) {
 
 // A monitor that lets the client in and then says nothing is left.
 func TestSilentMonitor(t *testing.T) {
-	run(t, "a b", func(t *testing.T, c *cluster) {
+	silent := func(c *cluster, _ *mon.Options, _ *auth.Options) {
 		c.mons.OnMessage(func(s *cephtest.Stream, _ *msgr.Message) bool { return s.Peer() == c.mons.Peer("a") })
+	}
+	runWith(t, "a b", silent, func(t *testing.T, c *cluster) {
 		start := time.Now()
 		c.ready()
 		if c.using() != "b" {
