@@ -1,7 +1,8 @@
 #!/bin/bash
-# The benchmarks of capstan alone, into docs/performance.md. No Ceph and no
-# kernel client takes part, so the engines that a build has do not matter: the
-# static binary is measured.
+# The benchmarks, into docs/performance.md: capstan alone, where no Ceph and no
+# kernel client takes part and the static binary is measured; and, given the
+# build tags of librados, the native client's object operations against it on a
+# cluster of their own.
 #   WINDOW=1s   length of one measurement
 #   ROUNDS=7    measurements of each row
 #   ONLY=stat   measure only what has this in its name, and print it instead
@@ -19,3 +20,7 @@ else
   args+=(-into docs/performance.md)
 fi
 "$dir/bench" "${args[@]}"
+if [ -n "${1:-}" ] && [ -z "${ONLY:-}" ]; then
+  CGO_ENABLED=1 CAPSTAN_BENCH_INTO=$PWD/docs/performance.md \
+    go test -tags "$1" ./integration -run '^$' -bench ObjectsAgainstLibrados -benchtime 1x -timeout 45m
+fi
