@@ -133,18 +133,40 @@ func (b *Bucket) chooseStraw2(x uint32, r int32, arg *ChooseArg, position int) i
 		}
 	}
 	weights, ids = weights[:len(b.Items)], ids[:len(b.Items)]
-	high, highDraw := 0, int64(0)
-	for i, w := range weights {
-		draw := int64(math.MinInt64)
-		if w != 0 {
-			u := b.hash3(x, uint32(ids[i]), uint32(r)) & 0xffff
-			draw = (ln(u) - 1<<48) / int64(int32(w)) // the weight goes through a C int
+	high, highDraw := 0, int64(math.MinInt64)
+	if b.Hash != 0 { // no such function: every hash is 0
+		for i, w := range weights {
+			if d := draw(0, w); d > highDraw {
+				high, highDraw = i, d
+			}
 		}
-		if i == 0 || draw > highDraw {
-			high, highDraw = i, draw
+		return b.Items[high]
+	}
+	i := 0
+	for ; i+1 < len(weights); i += 2 {
+		u0, u1 := hash3Pair(x, uint32(ids[i]), uint32(ids[i+1]), uint32(r))
+		if d := draw(u0, weights[i]); d > highDraw {
+			high, highDraw = i, d
+		}
+		if d := draw(u1, weights[i+1]); d > highDraw {
+			high, highDraw = i+1, d
+		}
+	}
+	if i < len(weights) {
+		if d := draw(Hash3(x, uint32(ids[i]), uint32(r)), weights[i]); d > highDraw {
+			high = i
 		}
 	}
 	return b.Items[high]
+}
+
+// draw is an item's draw: of the lower 16 bits of its hash, and its weight, which
+// goes through a C int.
+func draw(hash, weight uint32) int64 {
+	if weight == 0 {
+		return math.MinInt64
+	}
+	return (ln(hash&0xffff) - 1<<48) / int64(int32(weight))
 }
 
 // ln returns 2^44*log2(u+1), as Ceph's tables approximate it, for u up to 0xffff

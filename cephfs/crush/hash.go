@@ -92,3 +92,43 @@ func Hash4(a, b, c, d uint32) uint32 {
 	_, _, h = mix3(y, d, h)
 	return h
 }
+
+// hash3Pair is Hash3(a, b0, c) and Hash3(a, b1, c). One hash is a chain in which
+// each operation waits for the one before; a processor does two at once in little
+// more than the time of one.
+func hash3Pair(a, b0, b1, c uint32) (h0, h1 uint32) {
+	h0, h1 = hashSeed^a^b0^c, hashSeed^a^b1^c
+	a0, a1, c0, c1 := a, a, c, c
+	x0, x1, y0, y1 := uint32(hashX), uint32(hashX), uint32(hashY), uint32(hashY)
+	a0, b0, h0 = mix1(a0, b0, h0)
+	a1, b1, h1 = mix1(a1, b1, h1)
+	a0, b0, h0 = mix2(a0, b0, h0)
+	a1, b1, h1 = mix2(a1, b1, h1)
+	a0, b0, h0 = mix3(a0, b0, h0)
+	a1, b1, h1 = mix3(a1, b1, h1)
+	c0, x0, h0 = mix1(c0, x0, h0)
+	c1, x1, h1 = mix1(c1, x1, h1)
+	c0, x0, h0 = mix2(c0, x0, h0)
+	c1, x1, h1 = mix2(c1, x1, h1)
+	c0, x0, h0 = mix3(c0, x0, h0)
+	c1, x1, h1 = mix3(c1, x1, h1)
+	y0, a0, h0 = mix1(y0, a0, h0)
+	y1, a1, h1 = mix1(y1, a1, h1)
+	y0, a0, h0 = mix2(y0, a0, h0)
+	y1, a1, h1 = mix2(y1, a1, h1)
+	y0, _, h0 = mix3(y0, a0, h0)
+	y1, _, h1 = mix3(y1, a1, h1)
+	b0, x0, h0 = mix1(b0, x0, h0)
+	b1, x1, h1 = mix1(b1, x1, h1)
+	b0, x0, h0 = mix2(b0, x0, h0)
+	b1, x1, h1 = mix2(b1, x1, h1)
+	_, _, h0 = mix3(b0, x0, h0)
+	_, _, h1 = mix3(b1, x1, h1)
+	y0, c0, h0 = mix1(y0, c0, h0)
+	y1, c1, h1 = mix1(y1, c1, h1)
+	y0, c0, h0 = mix2(y0, c0, h0)
+	y1, c1, h1 = mix2(y1, c1, h1)
+	_, _, h0 = mix3(y0, c0, h0)
+	_, _, h1 = mix3(y1, c1, h1)
+	return h0, h1
+}
