@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"capstan/cephfs/cephtest"
@@ -58,6 +59,51 @@ func BenchmarkDo(b *testing.B) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// BenchmarkLive is a real cluster's, that of CAPSTAN_TEST_CEPH_CONF: objects of
+// 4 KiB and 4 MiB, with 1, 16 and 64 operations under way.
+func BenchmarkLive(b *testing.B) {
+	k := live(b, 0, nil)
+	pool, _ := k.pool(false)
+	const objects = 64
+	for _, size := range []int{4 << 10, 4 << 20} {
+		buf := make([]byte, size)
+		for i := range objects {
+			if err := k.c.WriteFull(b.Context(), Object{Pool: pool, Name: fmt.Sprint(size, ".", i)}, buf); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for _, write := range []bool{false, true} {
+			for _, depth := range []int{1, 16, 64} {
+				b.Run(fmt.Sprintf("size=%d/write=%v/depth=%d", size, write, depth), func(b *testing.B) {
+					b.SetBytes(int64(size))
+					b.ReportAllocs()
+					var wg sync.WaitGroup
+					var next atomic.Int64
+					for range depth {
+						wg.Go(func() {
+							buf := make([]byte, size)
+							for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+								o := Object{Pool: pool, Name: fmt.Sprint(size, ".", i%objects)}
+								var err error
+								if write {
+									err = k.c.WriteFull(b.Context(), o, buf)
+								} else {
+									_, err = k.c.Read(b.Context(), o, 0, buf)
+								}
+								if err != nil {
+									b.Error(err)
+									return
+								}
+							}
+						})
+					}
+					wg.Wait()
+				})
+			}
 		}
 	}
 }

@@ -71,7 +71,7 @@
 // requests: the table's and the throttles' paths are atomics, a shard's lock is
 // held while one request of a part of the objects is placed and put in the
 // queue of a connection, a session's while a connection is made. Completions
-// are called with no lock held.
+// are called with none of these held but mapMu, for what a map ends.
 //
 // Sources: ceph/ceph src/osdc/Objecter.cc, src/osd/PrimaryLogPG.cc,
 // src/messages/MOSDOp.h, MOSDOpReply.h, MOSDBackoff.h, src/include/rados.h.

@@ -27,7 +27,7 @@ import (
 
 // cluster is a real cluster, with pools of the test's own.
 type cluster struct {
-	t     *testing.T
+	t     testing.TB
 	conf  string
 	c     *Client
 	maps  *MonMaps
@@ -115,7 +115,7 @@ func (k *cluster) pool(erasure bool) (int64, string) {
 }
 
 // live connects to the cluster of CAPSTAN_TEST_CEPH_CONF.
-func live(t *testing.T, mode msgr.AuthMode, change func(*Options)) *cluster {
+func live(t testing.TB, mode msgr.AuthMode, change func(*Options)) *cluster {
 	t.Helper()
 	conf := os.Getenv("CAPSTAN_TEST_CEPH_CONF")
 	if conf == "" {

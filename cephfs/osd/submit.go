@@ -11,8 +11,9 @@ import (
 // Submit starts an operation. It waits for room within the bounds of
 // [Options], no longer than ctx, and for nothing else. If it returns nil, done
 // is called once, from any goroutine and perhaps before Submit returns, with
-// the reply or with an [*Error]; it must not block, and must not call
-// [Client.Close]. When ctx ends before the reply came, done is told so at once;
+// the reply or with an [*Error]. It must not block, for replies and maps wait
+// for it: it may submit, if there is sure to be room, but not wait for anything
+// of the client, nor close it. When ctx ends before the reply came, done is told so at once;
 // the OSD may or may not have done the operation. If it returns an error, an
 // [*Error] too, done is not called.
 //
