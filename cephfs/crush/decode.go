@@ -19,7 +19,7 @@ const (
 )
 
 // Decode reads an encoded map. What newer releases added at its end is ignored.
-// Faults are of type *[denc.Error].
+// The map keeps nothing of b. Faults are of type *[denc.Error].
 func Decode(b []byte) (*Map, error) {
 	d := denc.NewDecoder(b)
 	m := &Map{Tunables: legacyTunables()}

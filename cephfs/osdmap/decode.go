@@ -37,8 +37,8 @@ func checksum(parts ...[]byte) uint32 {
 	return ^c
 }
 
-// Decode reads a full map and verifies its checksum. Faults are of type
-// *[denc.Error].
+// Decode reads a full map and verifies its checksum. The map keeps nothing of b.
+// Faults are of type *[denc.Error]; that of a wrong checksum is [ErrChecksum].
 func Decode(b []byte) (*Map, error) {
 	d := denc.NewDecoder(b)
 	m := decodeFull(d, b)

@@ -76,6 +76,7 @@ func TestEpochs(t *testing.T) {
 				t.Fatal(err)
 			}
 			encoded := m.Encode(ReleaseTentacle)
+			seen := map[string]bool{}
 			for n := uint32(2); n <= e.last; n++ {
 				inc, err := DecodeIncremental(e.inc[n])
 				if err != nil {
@@ -85,6 +86,7 @@ func TestEpochs(t *testing.T) {
 				if err != nil {
 					t.Fatalf("full map %d: %v", n, err)
 				}
+				note(seen, inc)
 				next, err := m.Apply(inc)
 				if err != nil {
 					t.Fatalf("increment %d: %v", n, err)
@@ -103,6 +105,38 @@ func TestEpochs(t *testing.T) {
 				}
 				m = next
 			}
+			for _, what := range strings.Fields("crush new-pool old-pool up state weight affinity pg-temp no-pg-temp primary-temp upmap no-upmap upmap-items no-upmap-items flags max-osd full-ratio blocklist no-blocklist profile no-profile") {
+				if !seen[what] {
+					t.Errorf("no increment has %s", what)
+				}
+			}
+			if m.RequireOSDRelease >= ReleaseReef && (!seen["range-blocklist"] || !seen["no-range-blocklist"] || !seen["removed-snaps"]) {
+				t.Error("no increment has a range of the blocklist, or removed snapshots")
+			}
+			if m.RequireOSDRelease == ReleaseReef && (!seen["upmap-primary"] || !seen["no-upmap-primary"]) {
+				t.Error("no increment has a primary of upmap")
+			}
 		})
+	}
+}
+
+// note marks what an increment changes.
+func note(seen map[string]bool, inc *Incremental) {
+	for what, is := range map[string]bool{
+		"crush": inc.NewCrush != nil, "new-pool": len(inc.NewPools) > 0, "old-pool": len(inc.OldPools) > 0, "up": len(inc.NewUp) > 0,
+		"state": len(inc.NewState) > 0, "weight": len(inc.NewWeight) > 0, "affinity": len(inc.NewAffinity) > 0,
+		"primary-temp": len(inc.NewPrimaryTemp) > 0, "upmap": len(inc.NewPGUpmap) > 0, "no-upmap": len(inc.OldPGUpmap) > 0,
+		"upmap-items": len(inc.NewPGUpmapItems) > 0, "no-upmap-items": len(inc.OldPGUpmapItems) > 0,
+		"upmap-primary": len(inc.NewPGUpmapPrimary) > 0, "no-upmap-primary": len(inc.OldPGUpmapPrimary) > 0,
+		"flags": inc.NewFlags >= 0, "max-osd": inc.NewMaxOSD >= 0, "full-ratio": inc.NewFullRatio >= 0,
+		"blocklist": len(inc.NewBlocklist) > 0, "no-blocklist": len(inc.OldBlocklist) > 0,
+		"range-blocklist": len(inc.NewRangeBlocklist) > 0, "no-range-blocklist": len(inc.OldRangeBlocklist) > 0,
+		"removed-snaps": len(inc.NewRemovedSnaps) > 0, "profile": len(inc.NewErasureProfiles) > 0, "no-profile": len(inc.OldErasureProfiles) > 0,
+	} {
+		seen[what] = seen[what] || is
+	}
+	for _, osds := range inc.NewPGTemp {
+		seen["pg-temp"] = seen["pg-temp"] || len(osds) > 0
+		seen["no-pg-temp"] = seen["no-pg-temp"] || len(osds) == 0
 	}
 }

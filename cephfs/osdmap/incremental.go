@@ -84,8 +84,8 @@ func NewIncremental(fsid uuid.UUID, epoch uint32) *Incremental {
 	}
 }
 
-// DecodeIncremental reads an increment and verifies its checksum. Faults are of
-// type *[denc.Error].
+// DecodeIncremental reads an increment and verifies its checksum. The increment
+// keeps nothing of b. Faults are of type *[denc.Error].
 func DecodeIncremental(b []byte) (*Incremental, error) {
 	d := denc.NewDecoder(b)
 	s := d.LegacyStruct("osdmap_inc", incWrapper, 7, 7)

@@ -98,8 +98,7 @@ osd primary-temp $rep.4 2
 osd rm-pg-upmap $rep.1
 osd rm-pg-upmap-items $ec.3
 osd set-require-min-compat-client reef --yes-i-really-mean-it
-osd pg-upmap-primary $rep.5 2
-osd pg-upmap-primary $rep.6 1
+$(for pg in 5 6 7; do for osd in 0 1 2; do echo "osd pg-upmap-primary $rep.$pg $osd"; done; done)
 osd rm-pg-upmap-primary $rep.6
 osd pg-temp $rep.3
 osd blocklist add 192.0.2.7:0/123
