@@ -89,12 +89,11 @@ const (
 	flagLocalReads   = 0x2000
 	flagIgnoreCache  = 0x8000
 	flagNoOverlay    = 0x20000 // IGNORE_OVERLAY
-	flagEnforceSnapC = 0x100000
 	flagRedirected   = 0x200000
 	flagKnownRedir   = 0x400000
 	flagFullTry      = 0x800000
 	flagFullForce    = 0x1000000
-	flagPoolEIO      = 0x10000000 // SUPPORTSPOOLEIO
+	flagPoolEIO      = 0x8000000 // SUPPORTSPOOLEIO
 )
 
 // Flags of one operation (CEPH_OSD_OP_FLAG_*).
