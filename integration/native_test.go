@@ -76,8 +76,9 @@ func nativeEnv(t *testing.T, c *Cluster) []string {
 	return append(env, "TMPDIR="+tmp, "PATH="+dir+":"+os.Getenv("PATH"))
 }
 
-// notHere are live tests that kill daemons by their pid files, which faults does here, or record.
-const notHere = "^(TestLiveMonitorsKilled|TestLiveRecord)$"
+// notHere are live tests that kill daemons by their pid files, which faults does here, that record, or that want a
+// cluster without authentication.
+const notHere = "^(TestLiveMonitorsKilled|TestLiveRecord|TestLiveNone)$"
 
 // runLive runs the live tests of a package that match a pattern, and returns how many passed.
 func runLive(ctx context.Context, t *testing.T, pkg, pattern string, env []string) int {
