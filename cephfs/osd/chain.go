@@ -26,6 +26,7 @@ const (
 	held   verdict = iota // something has to happen first
 	sent                  // the OSD has it
 	failed                // it cannot be done
+	again                 // what was sent before it was lost meanwhile: begin again
 )
 
 // finished are the requests that are to be completed when no lock is held.
@@ -64,10 +65,13 @@ func (c *Client) appendLocked(r *request, out *finished) {
 		if v != sent || r.link != ch.cleanLink {
 			ch.cleanMap = nil
 		}
-		if v == failed {
+		switch v {
+		case failed:
 			c.failLocked(r, err, out)
+			return
+		case held, sent:
+			return
 		}
-		return
 	}
 	c.runLocked(ch, out)
 }
@@ -98,6 +102,8 @@ func (c *Client) runLocked(ch *chain, out *finished) {
 			}
 			ch.cleanMap = nil
 			return
+		case again:
+			next, clean, l = ch.head, ms != nil, nil
 		case failed:
 			c.failLocked(r, err, out)
 		case sent:
@@ -193,12 +199,23 @@ func (c *Client) tryLocked(r *request, ms *mapState) (verdict, error) {
 	if s == nil {
 		return failed, c.deadErr()
 	}
-	l := s.connected(ms)
+	l := s.connected()
 	if l == nil {
 		return r.nowhereLocked(s), nil
 	}
 	if r.sent && r.link == l && r.pg == t.pg && r.pgs == t.pgs && r.resend == ms.resend && r.force >= t.force {
 		return sent, nil
+	}
+
+	// A connection may break at any moment. If that happened since those before
+	// r were looked at, l is a new one, on which they have to go first.
+	for q := r.prev; q != nil; q = q.prev {
+		if q.session == s {
+			if q.link != l {
+				return again, nil
+			}
+			break
+		}
 	}
 
 	if t.object != r.target {

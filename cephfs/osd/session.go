@@ -43,7 +43,7 @@ type link struct {
 
 // connected returns the session's connection, making one if the OSD is up and
 // need not be given a rest, or nil.
-func (s *session) connected(ms *mapState) *link {
+func (s *session) connected() *link {
 	if l := s.link.Load(); l != nil && !l.dead.Load() {
 		return l
 	}
@@ -55,7 +55,9 @@ func (s *session) connected(ms *mapState) *link {
 	if s.shutdown || s.retry != nil {
 		return nil
 	}
-	addrs, up := ms.Addrs(s.osd)
+	// The newest map's, whatever map the caller works with: follow, which comes
+	// after a map was put there, finds a link made by an older one.
+	addrs, up := s.c.state.Load().Addrs(s.osd)
 	if !up {
 		return nil
 	}
