@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -126,10 +127,17 @@ type worker struct {
 	osd *cephtest.OSD
 	rng *rand.Rand
 	in  chan *cephtest.OSDRequest
+
+	blocks uint64 // the id of the last back-off
 }
 
 func (w *worker) run() {
 	for rq := range w.in {
+		// Before the pause: else what was sent again waits behind what nobody
+		// waits for.
+		if !w.mine(rq) {
+			continue
+		}
 		if w.rng.IntN(4) == 0 {
 			time.Sleep(time.Duration(w.rng.IntN(50)) * time.Millisecond)
 		}
@@ -161,43 +169,53 @@ func (w *worker) run() {
 }
 
 func (w *worker) mine(rq *cephtest.OSDRequest) bool {
-	live := false
-	for _, s := range w.osd.Live() {
-		live = live || s == rq.Stream
-	}
 	w.e.src.mu.Lock()
 	m := w.e.src.current
 	w.e.src.mu.Unlock()
 	pl := m.Place(rq.Pool, rq.Hash)
-	return live && pl.Primary == w.osd.ID && pl.PG.Seed == rq.Seed
+	return w.alive(rq.Stream) && pl.Primary == w.osd.ID && pl.PG.Seed == rq.Seed
 }
 
 // block backs the placement group off for a while, during which the OSD drops
-// everything for it.
+// everything for it. What the client sent before it knew may lie in the queue
+// when the time is over and is dropped too: it comes again, behind what was
+// dropped before it (ceph/ceph src/osd/osd_types.h, Backoff: STATE_DELETING).
 func (w *worker) block(rq *cephtest.OSDRequest) {
 	rng := cephtest.OSDRange{Pool: rq.Pool, Seed: rq.Seed, Shard: -1,
 		Begin: cephtest.OSDPosition{Object: cephtest.ObjectID{Pool: rq.Pool}}, End: cephtest.OSDPosition{Max: true}}
-	id := rq.Tid
+	w.blocks++
+	id := w.blocks
 	w.osd.Block(rq.Stream, id, rng)
-	end := time.After(time.Duration(w.rng.IntN(100)) * time.Millisecond)
-	for {
-		select {
-		case <-end:
-			w.osd.Unblock(rq.Stream, id, rng)
+	serve := func(other *cephtest.OSDRequest) {
+		if other.Pool == rq.Pool && other.Seed == rq.Seed && other.Stream == rq.Stream {
 			return
+		}
+		if w.mine(other) {
+			other.Answer()
+		}
+	}
+	for end := time.Now().Add(time.Duration(w.rng.IntN(100)) * time.Millisecond); ; {
+		select {
+		case <-time.After(time.Millisecond):
 		case other, ok := <-w.in:
 			if !ok {
 				return
 			}
-			if other.Pool == rq.Pool && other.Seed == rq.Seed && other.Stream == rq.Stream {
-				continue
-			}
-			if w.mine(other) {
-				other.Answer()
-			}
+			serve(other)
 		}
+		if time.Now().Before(end) || !slices.Contains(w.osd.Acks(), id) && w.alive(rq.Stream) {
+			continue
+		}
+		for range len(w.in) {
+			serve(<-w.in)
+		}
+		w.osd.Unblock(rq.Stream, id, rng)
+		return
 	}
 }
+
+// alive reports whether a connection still is.
+func (w *worker) alive(s *cephtest.Stream) bool { return slices.Contains(w.osd.Live(), s) }
 
 // TestChaos has clients' operations run through everything that can happen and
 // checks that each object behaved as one. CAPSTAN_TEST_SEED replays one run.
@@ -255,12 +273,46 @@ func chaos(t *testing.T, e *env, seed uint64) {
 			}
 		})
 	}
+	// And some who do not wait between their operations: those on one object
+	// are done once and in order.
+	var logs [4]*flight
+	var want [4]string
+	for u := range logs {
+		logs[u] = e.flight()
+		rng := rand.New(rand.NewPCG(seed, uint64(u)+500))
+		users.Go(func() {
+			for i := range 150 {
+				s := fmt.Sprintf("%03d ", i)
+				want[u] += s
+				logs[u].add(t.Context(), obj(2, fmt.Sprint("log", u)), appendOp(s))
+				if rng.IntN(4) == 0 {
+					time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
+				}
+			}
+			for logs[u].left() > 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+	}
 	done := make(chan struct{})
 	go func() { users.Wait(); close(done) }()
 	rng := rand.New(rand.NewPCG(seed, 999))
+	// After a while the cluster comes to rest, and whatever is under way has to
+	// end: more requests than it can do between two changes would go round for
+	// ever otherwise.
+	rest := time.After(30 * time.Second)
 	for over := false; !over; {
 		select {
 		case <-done:
+			over = true
+		case <-rest:
+			e.src.change(func(m *fakeMap) {
+				p := m.pools[2]
+				p.acting = func(s uint32) []int32 { return []int32{int32(s % 3)} }
+				m.flags.PauseWrite = false
+				m.pools[2] = p
+			})
+			<-done
 			over = true
 		case <-time.After(time.Duration(rng.IntN(150)) * time.Millisecond):
 			e.src.change(func(m *fakeMap) {
@@ -280,6 +332,12 @@ func chaos(t *testing.T, e *env, seed uint64) {
 		}
 	}
 	h.check(t)
+	for u := range logs {
+		logs[u].ok()
+		if got, _ := e.objs.Data(id(obj(2, fmt.Sprint("log", u)))); string(got) != want[u] {
+			t.Errorf("log of user %d: %s", u, got)
+		}
+	}
 	for i, w := range workers {
 		e.osds[i].Close()
 		close(w.in)
