@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -36,7 +37,8 @@ type Cluster struct {
 	Mon       *mon.Client
 	OSD       *osd.Client
 
-	maps *osd.MonMaps
+	maps     *osd.MonMaps
+	monitors []denc.AddrVec // that the configuration names
 }
 
 // Connect connects and waits until a monitor has let the client in and the
@@ -74,7 +76,7 @@ func Dial(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	mo := o.Messenger
 	mo.Auth, mo.Logger = client, o.Logger
-	c := &Cluster{Config: cfg, Auth: client, Messenger: msgr.New(mo)}
+	c := &Cluster{Config: cfg, Auth: client, Messenger: msgr.New(mo), monitors: monitors}
 	c.Mon, err = mon.New(mon.Options{Messenger: c.Messenger, Auth: client, Monitors: monitors, Logger: o.Logger})
 	if err != nil {
 		c.Messenger.Close()
@@ -103,7 +105,7 @@ func (c *Cluster) OSDMap(ctx context.Context) (*osdmap.Map, error) {
 	}
 	// Ready knows why there may never be one.
 	if err := c.Mon.Ready(ctx); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("monitors %v: %w", c.monitors, err)
 	}
 	return c.at(ctx, 1)
 }
@@ -120,7 +122,7 @@ func (c *Cluster) Latest(ctx context.Context) (*osdmap.Map, error) {
 // at waits for a map of at least this epoch.
 func (c *Cluster) at(ctx context.Context, epoch uint32) (*osdmap.Map, error) {
 	if err := c.OSD.WaitEpoch(ctx, epoch); err != nil {
-		return nil, fmt.Errorf("cluster: osdmap %d: %w", epoch, err)
+		return nil, fmt.Errorf("cluster: osdmap %d: %w", epoch, errors.Join(err, c.maps.Err()))
 	}
 	return c.maps.Current(), nil
 }

@@ -105,6 +105,6 @@ const NoSnap = ^uint64(1)
 // noShard is the shard of a placement group of a replicated pool.
 const noShard = -1
 
-// maxErrno splits results: those below -maxErrno are no errno but tell where a
-// comparison differed (MAX_ERRNO).
+// maxErrno splits results: -maxErrno and those below are no errno but tell how
+// far into a comparison the first difference is (MAX_ERRNO).
 const maxErrno = 4095

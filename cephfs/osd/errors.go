@@ -70,7 +70,7 @@ func resultError(result int32) error {
 	switch {
 	case result >= 0:
 		return nil
-	case result < -maxErrno:
+	case result <= -maxErrno:
 		return &CompareError{Offset: uint64(-int64(result) - maxErrno)}
 	case result == -int32(syscall.ESHUTDOWN): // EBLOCKLISTED
 		return ErrBlocklisted

@@ -2,6 +2,8 @@ package osd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -19,6 +21,7 @@ type MonMaps struct {
 	log     *slog.Logger
 	current atomic.Pointer[osdmap.Map] // stored under mu
 	asked   atomic.Bool                // for the whole map, after one that could not be read
+	failed  atomic.Pointer[error]      // of the last map, if it could not be read
 
 	subMu sync.Mutex // guards sub, which the first handler may need before it is there
 	sub   *mon.Subscription
@@ -51,6 +54,14 @@ func (s *MonMaps) Close() {
 
 // Current is the newest map; nil before the first.
 func (s *MonMaps) Current() *osdmap.Map { return s.current.Load() }
+
+// Err is why the last map that came was of no use; nil if it was.
+func (s *MonMaps) Err() error {
+	if err := s.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 // WatchMaps implements [MapSource].
 func (s *MonMaps) WatchMaps(f func(Map)) (stop func()) {
@@ -92,12 +103,14 @@ func (s *MonMaps) handle(u *mon.Update) (have uint64) {
 		cur = next
 		s.current.Store(cur)
 		s.asked.Store(false)
+		s.failed.Store(nil)
 		m := FromOSDMap(cur)
 		for _, w := range s.watch {
 			w.f(m)
 		}
 	}
 	if err != nil {
+		s.failed.Store(&err)
 		s.log.Error("osd: map not understood", "error", err)
 		if !s.asked.Swap(true) { // else wait for the next
 			s.subMu.Lock()
@@ -131,30 +144,47 @@ func decodeMapMessage(front []byte) (*mapMessage, error) {
 	return m, d.Err()
 }
 
+// errEpoch: a map is not of the epoch that the message says.
+var errEpoch = errors.New("map of another epoch than its label")
+
 // after returns the map that follows cur, or nil if the message has no later
 // one. Where the monitors do not have what is between any more, it is the oldest
-// whole map that they sent.
+// whole map that they sent. Its epoch is higher than that of cur in any case.
 func (m *mapMessage) after(cur *osdmap.Map) (*osdmap.Map, error) {
 	epoch := uint32(0)
 	if cur != nil {
 		epoch = cur.Epoch
-		if b := m.increments[epoch+1]; b != nil {
+		if b := m.increments[epoch+1]; b != nil && epoch+1 > epoch {
 			inc, err := osdmap.DecodeIncremental(b)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("increment %d: %w", epoch+1, err)
 			}
-			return cur.Apply(inc)
+			next, err := cur.Apply(inc)
+			if err == nil && next.Epoch != epoch+1 {
+				err = errEpoch
+			}
+			if err != nil {
+				return nil, fmt.Errorf("increment %d: %w", epoch+1, err)
+			}
+			return next, nil
 		}
 	}
-	next := uint32(0)
+	label := uint32(0)
 	for e := range m.fulls {
 		// At first the newest is as good as any.
-		if e > epoch && (next == 0 || cur != nil && e < next || cur == nil && e > next) {
-			next = e
+		if e > epoch && (label == 0 || cur != nil && e < label || cur == nil && e > label) {
+			label = e
 		}
 	}
-	if next == 0 {
+	if label == 0 {
 		return nil, nil
 	}
-	return osdmap.Decode(m.fulls[next])
+	next, err := osdmap.Decode(m.fulls[label])
+	if err == nil && next.Epoch != label {
+		err = errEpoch
+	}
+	if err != nil {
+		return nil, fmt.Errorf("map %d: %w", label, err)
+	}
+	return next, nil
 }
