@@ -28,7 +28,9 @@ type Options struct {
 	// Key is its key; empty for auth none only.
 	Key Key
 	// Methods are the methods the client accepts, best first. The default is
-	// cephx if there is a key, else none.
+	// cephx if there is a key, else none. Both together let anybody on the path
+	// to the monitors switch authentication off, until the first session by
+	// cephx: from then on the client takes nothing else.
 	Methods []uint32
 	// MonModes and ServiceModes are the connection modes the client accepts,
 	// best first, to monitors and to the other daemons. The defaults are
@@ -52,6 +54,7 @@ type Client struct {
 	mu       sync.Mutex
 	globalID uint64                        // guarded by mu; 0 before the first session
 	method   uint32                        // guarded by mu; of the last session with a monitor
+	proven   bool                          // guarded by mu; a monitor knew the key: none is out of the question now
 	tickets  map[denc.EntityType]*ticket   // guarded by mu
 	refused  map[denc.EntityType]bool      // guarded by mu; dropped at a service's refusal and not yet replaced
 	askAfter map[denc.EntityType]time.Time // guarded by mu; not given by the monitor, or useless
@@ -128,11 +131,12 @@ func (c *Client) GlobalID() uint64 {
 // ticket for the peer's kind of daemon it fails with [ErrNoTicket], and asks
 // for one.
 func (c *Client) Begin(peer denc.EntityType) (msgr.AuthSession, error) {
-	if peer == denc.TypeMon {
-		return &monSession{c: c, method: c.methods[0], modes: c.monModes}, nil
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if peer == denc.TypeMon {
+		methods := c.methodsLocked()
+		return &monSession{c: c, methods: methods, method: methods[0], modes: c.monModes}, nil
+	}
 	if c.globalID == 0 {
 		return nil, c.fail(peer, 0, ErrNoTicket)
 	}
@@ -145,6 +149,14 @@ func (c *Client) Begin(peer denc.EntityType) (msgr.AuthSession, error) {
 		return nil, c.fail(peer, 0, ErrNoTicket)
 	}
 	return &serviceSession{c: c, peer: peer, ticket: t, globalID: c.globalID}, nil
+}
+
+// methodsLocked are the methods that the client accepts just now.
+func (c *Client) methodsLocked() []uint32 {
+	if c.proven {
+		return []uint32{MethodCephx}
+	}
+	return c.methods
 }
 
 // Wanted signals that a ticket is wanted at once: one was refused or has

@@ -3,6 +3,7 @@ package auth_test
 import (
 	"bytes"
 	"errors"
+	"os"
 	"slices"
 	"syscall"
 	"testing"
@@ -443,6 +444,84 @@ func TestMethodNegotiation(t *testing.T) {
 	s.Request()
 	if err := s.BadMethod(2, -11, []uint32{2}, []msgr.AuthMode{msgr.ModeCRC}); !errors.Is(err, auth.ErrUnavailable) || errors.Is(err, msgr.ErrPermanent) {
 		t.Errorf("%v", err)
+	}
+}
+
+// downgrade has a monitor that speaks for itself, or somebody on the way to
+// one, offer none instead of what the client asks for.
+func downgrade(t *testing.T, c *auth.Client) error {
+	t.Helper()
+	s := begin(t, c, denc.TypeMon)
+	method, _, _, err := s.Request()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.BadMethod(method, -int32(syscall.EOPNOTSUPP), []uint32{auth.MethodNone}, []msgr.AuthMode{msgr.ModeCRC})
+}
+
+// A client with a key does without authentication only if its settings say so
+// in so many words, and never after a monitor proved that it knows the key.
+func TestDowngrade(t *testing.T) {
+	x := cephtest.NewCephx(auth.KeyAES)
+	key := x.AddUser(user)
+	load := func(args ...string) *auth.Client {
+		t.Helper()
+		cfg, err := auth.Load(auth.LoadOptions{Conf: os.DevNull, Name: user, Args: append([]string{"--key", key.Base64()}, args...),
+			Getenv: func(string) string { return "" }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := cfg.NewClient()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if err := downgrade(t, load()); !errors.Is(err, auth.ErrMethod) || !errors.Is(err, msgr.ErrPermanent) {
+		t.Errorf("without a setting, at first: %v", err)
+	}
+	for _, order := range []string{"cephx, none", "none cephx"} {
+		c := load("--auth-client-required", order)
+		concurrent := begin(t, c, denc.TypeMon)
+		concurrent.Request()
+		if order == "cephx, none" {
+			if err := concurrent.BadMethod(auth.MethodCephx, -95, []uint32{auth.MethodNone}, nil); err != nil {
+				t.Fatalf("%s: %v", order, err)
+			}
+			if err := login(t, c, x); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			s := begin(t, c, denc.TypeMon)
+			s.Request()
+			if err := s.BadMethod(auth.MethodNone, -95, []uint32{auth.MethodCephx}, nil); err != nil {
+				t.Fatalf("%s: %v", order, err)
+			}
+			if err := handshake(t, s, x.Session(denc.TypeMon)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := downgrade(t, c); !errors.Is(err, auth.ErrMethod) {
+			t.Errorf("%s, after a session: %v", order, err)
+		}
+		// One that was begun before is too late.
+		if _, _, err := concurrent.Done(c.GlobalID(), msgr.ModeCRC, nil); !errors.Is(err, auth.ErrMethod) {
+			t.Errorf("%s, begun before: %v", order, err)
+		}
+		if err := handshake(t, begin(t, c, denc.TypeOSD), x.Session(denc.TypeOSD)); err != nil {
+			t.Errorf("%s: OSDs no longer get a ticket: %v", order, err)
+		}
+		if err := login(t, c, x); err != nil {
+			t.Errorf("%s: cephx again: %v", order, err)
+		}
+	}
+	// Who asks for none gets none.
+	s := begin(t, load("--auth-client-required", "none"), denc.TypeMon)
+	if method, _, _, err := s.Request(); method != auth.MethodNone || err != nil {
+		t.Errorf("none: %d, %v", method, err)
+	}
+	if _, _, err := s.Done(4711, msgr.ModeCRC, nil); err != nil {
+		t.Errorf("none: %v", err)
 	}
 }
 

@@ -355,14 +355,17 @@ func (c *Config) Key() (Key, error) {
 }
 
 // Methods are what the settings let a client authenticate by, best first
-// ("auth client required", else "auth supported"; the default is cephx, none).
+// ("auth client required", else "auth supported"). They are nil if nothing is
+// set: a client with a key uses cephx then, one without none. Ceph's default is
+// cephx and then none, which leaves it to whoever sits between client and
+// monitor to switch authentication off; who wants that has to set it.
 func (c *Config) Methods() ([]uint32, error) {
 	v, ok := c.Get("auth_client_required")
 	if old, set := c.Get("auth_supported"); set && old != "" {
 		v, ok = old, true
 	}
 	if !ok || v == "" {
-		return []uint32{MethodCephx, MethodNone}, nil
+		return nil, nil
 	}
 	var methods []uint32
 	for _, m := range splitList(v) {
@@ -414,9 +417,10 @@ func (c *Config) NewClient() (*Client, error) {
 		return nil, err
 	}
 	var keyErr error
-	if slices.Contains(o.Methods, MethodCephx) {
+	if o.Methods == nil || slices.Contains(o.Methods, MethodCephx) {
 		o.Key, keyErr = c.Key()
-		if keyErr != nil && !(errors.Is(keyErr, ErrNoKey) && slices.Contains(o.Methods, MethodNone)) {
+		none := o.Methods == nil || slices.Contains(o.Methods, MethodNone)
+		if keyErr != nil && !(errors.Is(keyErr, ErrNoKey) && none) {
 			return nil, keyErr
 		}
 	}

@@ -22,9 +22,10 @@ func errno(result int32) syscall.Errno {
 // knows the key, and gets its tickets (CephxClientHandler.cc,
 // MonConnection::get_auth_request).
 type monSession struct {
-	c      *Client
-	method uint32
-	modes  []msgr.AuthMode
+	c       *Client
+	methods []uint32 // that are accepted, best first
+	method  uint32
+	modes   []msgr.AuthMode
 
 	globalID uint64  // that was asked for; 0 for a new one
 	own      *ticket // the old ticket that was shown; nil if none
@@ -57,8 +58,8 @@ func (s *monSession) Request() (uint32, []msgr.AuthMode, []byte, error) {
 
 func (s *monSession) BadMethod(method uint32, result int32, methods []uint32, modes []msgr.AuthMode) error {
 	// The next of our methods that the monitor has, if that is the reason.
-	if i := slices.Index(s.c.methods, s.method); i >= 0 && !slices.Contains(methods, s.method) {
-		for _, m := range s.c.methods[i+1:] {
+	if i := slices.Index(s.methods, s.method); i >= 0 && !slices.Contains(methods, s.method) {
+		for _, m := range s.methods[i+1:] {
 			if slices.Contains(methods, m) {
 				s.method = m
 				return nil
@@ -67,7 +68,7 @@ func (s *monSession) BadMethod(method uint32, result int32, methods []uint32, mo
 		if s.c.keyErr != nil && slices.Contains(methods, MethodCephx) {
 			return s.fail(errno(result), s.c.keyErr)
 		}
-		return s.fail(errno(result), fmt.Errorf("%w: the monitor has %v, we have %v", ErrMethod, methodNames(methods), methodNames(s.c.methods)))
+		return s.fail(errno(result), fmt.Errorf("%w: the monitor has %v, we have %v", ErrMethod, methodNames(methods), methodNames(s.methods)))
 	}
 	if no := errno(result); no != syscall.EACCES && no != syscall.EPERM {
 		if !common(s.modes, modes) {
@@ -169,6 +170,10 @@ func (s *monSession) finish(globalID uint64, grants []grant) error {
 	if globalID == 0 {
 		return s.fail(0, fmt.Errorf("%w: no global id", ErrProtocol))
 	}
+	if s.method == MethodNone && c.proven {
+		// Another session, begun at the same time, found out better.
+		return s.fail(0, fmt.Errorf("%w: none after a session by cephx", ErrMethod))
+	}
 	if globalID != c.globalID {
 		// Only a session that asked for a new id brings one, and the first of
 		// several that did: the others would each have got another.
@@ -177,6 +182,7 @@ func (s *monSession) finish(globalID uint64, grants []grant) error {
 		}
 		clear(c.tickets)
 	}
+	c.proven = s.method == MethodCephx
 	c.globalID, c.method, c.stale, c.relogin = globalID, s.method, false, false
 	c.grantLocked(grants)
 	now := c.now()
