@@ -9,6 +9,8 @@ import (
 	"os"
 	"sort"
 	"strconv"
+	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -36,7 +38,12 @@ func cephCommand() *cobra.Command {
 		Use:   "ceph",
 		Short: "talk to a Ceph cluster with capstan's own client",
 		Long: "ceph shows what capstan's own Ceph client makes of a cluster, with the answers of Ceph's tools:\n" +
-			"it reads ceph.conf, the keyring, CEPH_CONF, CEPH_KEYRING and CEPH_ARGS as they do.",
+			"it reads ceph.conf, the keyring, CEPH_CONF, CEPH_KEYRING and CEPH_ARGS as they do. What it does to\n" +
+			"objects waits for a full pool or a lost OSD as long as it takes; Ctrl-C ends it.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return errors.New("say what to do: `capstan ceph --help` lists it")
+		},
 	}
 	p := cmd.PersistentFlags()
 	p.StringVarP(&f.conf, "conf", "c", "", "configuration `file`")
@@ -52,8 +59,9 @@ func cephCommand() *cobra.Command {
 	)
 	for _, c := range []*cobra.Command{
 		{Use: "map POOL OBJECT", Short: "where an object is, as `ceph osd map`", Args: cobra.ExactArgs(2), RunE: f.run(cephMap)},
-		{Use: "put POOL OBJECT FILE", Short: "store a file, or standard input (-), as an object", Args: cobra.ExactArgs(3), RunE: f.run(cephPut)},
-		{Use: "get POOL OBJECT FILE", Short: "fetch an object into a file, or to standard output (-)", Args: cobra.ExactArgs(3), RunE: f.run(cephGet)},
+		{Use: "put POOL OBJECT FILE", Short: "store a file, or standard input (-), as an object", Long: "put writes an object in pieces of 4 MiB: if it fails half-way, the object has what was written so far.\n" +
+			"An object is one piece of storage, not a file: OSDs refuse more than osd_max_object_size (128 MiB).", Args: cobra.ExactArgs(3), RunE: f.run(cephPut)},
+		{Use: "get POOL OBJECT FILE", Short: "fetch an object into a file, or to standard output (-)", Long: "get writes the file as it reads: if it fails half-way, the file has what was read so far.", Args: cobra.ExactArgs(3), RunE: f.run(cephGet)},
 		{Use: "stat POOL OBJECT", Short: "size and time of an object, as `rados stat`", Args: cobra.ExactArgs(2), RunE: f.run(cephStat)},
 	} {
 		c.Flags().StringVarP(&f.namespace, "namespace", "N", "", "`namespace` of the object")
@@ -105,7 +113,7 @@ func cephStatus(ctx context.Context, _ *cephFlags, c *cluster.Cluster, cmd *cobr
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), string(r.Output))
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSuffix(string(r.Output), "\n"))
 	return err
 }
 
@@ -150,7 +158,7 @@ func cephPing(ctx context.Context, _ *cephFlags, c *cluster.Cluster, cmd *cobra.
 		}
 		if err != nil {
 			bad = true
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %v\n", name, err)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", name, strings.TrimPrefix(err.Error(), name+": "))
 			continue
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, answered in %.1f ms\n", name, v.Version, float64(time.Since(began).Microseconds())/1000)
@@ -163,6 +171,9 @@ func cephPing(ctx context.Context, _ *cephFlags, c *cluster.Cluster, cmd *cobra.
 
 // object names an object by the arguments of a command.
 func (f *cephFlags) object(ctx context.Context, c *cluster.Cluster, args []string) (osd.Object, error) {
+	if args[1] == "" {
+		return osd.Object{}, errors.New("an object has to have a name")
+	}
 	pool, err := c.Pool(ctx, args[0])
 	return osd.Object{Pool: pool, Namespace: f.namespace, Name: args[1]}, err
 }
@@ -208,6 +219,19 @@ func osdSet(osds []int32) string {
 	return string(append(b, ']'))
 }
 
+// objectError names an object as the user does, and what an EPERM is about.
+func objectError(args []string, err error) error {
+	var e *osd.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	err = fmt.Errorf("%s %s/%s: %w", e.Op, args[0], args[1], e.Err)
+	if errors.Is(err, syscall.EPERM) {
+		return fmt.Errorf("%w (do the user's osd caps allow it?)", err)
+	}
+	return err
+}
+
 // chunk is how much of an object goes in one operation.
 const chunk = 4 << 20
 
@@ -244,7 +268,7 @@ func cephPut(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.C
 			err = nil
 		}
 		if err != nil {
-			return err
+			return objectError(args, err)
 		}
 		off += uint64(n)
 		if end {
@@ -262,7 +286,7 @@ func cephGet(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.C
 	// The first read tells whether there is such an object, before a file is made.
 	n, err := c.OSD.Read(ctx, o, 0, buf)
 	if err != nil {
-		return err
+		return objectError(args, err)
 	}
 	out := cmd.OutOrStdout()
 	if args[2] != "-" {
@@ -283,7 +307,7 @@ func cephGet(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.C
 		}
 		off += uint64(n)
 		if n, err = c.OSD.Read(ctx, o, off, buf); err != nil {
-			return err
+			return objectError(args, err)
 		}
 	}
 }
@@ -295,7 +319,7 @@ func cephStat(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.
 	}
 	size, mtime, err := c.OSD.Stat(ctx, o)
 	if err != nil {
-		return err
+		return objectError(args, err)
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s/%s mtime %s, size %d\n", args[0], o.Name, mtime.UTC().Format("2006-01-02T15:04:05.000000-0700"), size)
 	return err
