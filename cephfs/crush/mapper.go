@@ -3,7 +3,7 @@ package crush
 // DefaultLimit is the number of items a mapping looks at before it gives up,
 // unless [Work.Limit] says otherwise. A healthy map needs some thousands; a
 // crowded one with many tries some millions.
-const DefaultLimit = 1 << 26
+const DefaultLimit = 1 << 24
 
 // Work is the memory that mappings need. The zero Work is ready for use. It may
 // serve one map after another, but one goroutine at a time.
