@@ -86,9 +86,10 @@ func (m *Monitors) Addrs() []denc.AddrVec {
 	return all
 }
 
-// Start lets a monitor run that was not started or was stopped.
-func (m *Monitors) Start(name string) {
-	p := m.net.NewPeer(Config{
+// Start lets a monitor run that was not started or was stopped. Each change
+// may make another peer of it than monitors are.
+func (m *Monitors) Start(name string, change ...func(*Config)) {
+	cfg := Config{
 		Type: denc.TypeMon, Num: int64(slices.Index(m.names, name)), Addrs: m.hosts[name],
 		Auth:      m.Auth.ServerAuth(denc.TypeMon),
 		OnMessage: m.message,
@@ -106,7 +107,11 @@ func (m *Monitors) Start(name string) {
 			defer m.mu.Unlock()
 			delete(m.subs, s)
 		},
-	})
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	p := m.net.NewPeer(cfg)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.peers[name] = p

@@ -527,6 +527,41 @@ func TestHandlerAsksAgain(t *testing.T) {
 	})
 }
 
+// A monitor that grants a session, although none was asked for, is left when
+// its connection breaks as any other is; and even a connection that came back
+// by itself would not leave the client without a monitor.
+func TestLosslessMonitor(t *testing.T) {
+	lossless := func(c *cluster, _ *mon.Options, _ *auth.Options) {
+		for _, name := range []string{"a", "b"} {
+			c.mons.Stop(name)
+			c.mons.Start(name, func(cfg *cephtest.Config) { cfg.Lossless = true })
+		}
+	}
+	for what, lose := range map[string]func(*cluster){
+		"reset":     func(c *cluster) { c.mons.Peer(c.using()).ResetAll() },
+		"come back": func(c *cluster) { mon.ReadyAgain(c.mon) },
+	} {
+		runWith(t, "a b", lossless, func(t *testing.T, c *cluster) {
+			c.ready()
+			epochs := make(chan uint64, 10)
+			c.mon.Subscribe(mon.WhatFSMap, 0, func(u *mon.Update) uint64 { epochs <- u.Epoch; return u.Epoch })
+			lose(c)
+			time.Sleep(time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if _, err := c.mon.Command(ctx, command("status")); err != nil {
+				t.Errorf("%s: no monitor is used any more: %v", what, err)
+			}
+			c.publish(5)
+			select {
+			case <-epochs:
+			case <-ctx.Done():
+				t.Errorf("%s: nothing is published any more", what)
+			}
+		})
+	}
+}
+
 // Two subscriptions to one subject each get what they want.
 func TestTwoSubscriptions(t *testing.T) {
 	run(t, "a", func(t *testing.T, c *cluster) {

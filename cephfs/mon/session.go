@@ -29,6 +29,12 @@ func (s *monSession) Ready(conn *msgr.Conn) {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.active == s {
+		// A connection that came back by itself; the monitor has forgotten
+		// what it was asked for. Closed goes on to the next.
+		conn.Close()
+		return
+	}
 	if c.closed || c.active != nil || s.dropped {
 		s.dropped = true
 		conn.Close()
@@ -122,9 +128,11 @@ func (s *monSession) Closed(conn *msgr.Conn, err error) {
 		err = fmt.Errorf("%w (%v)", s.refused, conn.Peer())
 	}
 	switch {
-	case c.closed || s.dropped:
 	case c.active == s:
 		c.active = nil
+		if c.closed {
+			break
+		}
 		if err != nil {
 			c.lastErr = err
 		}
@@ -138,6 +146,7 @@ func (s *monSession) Closed(conn *msgr.Conn, err error) {
 		}
 		c.sessionLostLocked()
 		c.broadcastLocked()
+	case c.closed || s.dropped:
 	default:
 		if err == nil {
 			err = msgr.ErrClosed

@@ -53,7 +53,7 @@ type handshake struct {
 	nextGlobal func(uint64) uint64
 	reset      func(full bool)
 	acked      func(seq uint64) error
-	lossy      bool // what we ask for, then what the server grants
+	lossy      bool // we asked for it, or the server grants no more
 
 	// Owned by receive.
 	state    state
@@ -318,9 +318,13 @@ func (h *handshake) onServerIdent(payload []byte) error {
 	if missing := m.Required &^ o.Features; missing != 0 {
 		return faultf(KindFeatures, "the peer requires features %#x", missing)
 	}
-	h.sess.serverCookie = m.Cookie
 	h.peerNum, h.features = m.GlobalID, m.Supported&o.Features
-	h.lossy = m.Flags&frame.FlagLossy != 0
+	// Who asked for a lossy connection counts on its end at the first fault,
+	// whatever the server would keep for it.
+	h.lossy = h.lossy || m.Flags&frame.FlagLossy != 0
+	if !h.lossy {
+		h.sess.serverCookie = m.Cookie
+	}
 	h.state = stateReady
 	return nil
 }

@@ -95,8 +95,9 @@ type Dispatcher interface {
 type Policy uint8
 
 const (
-	// Lossy connections end at the first fault; what was under way is lost
-	// and the dispatcher's affair (monitors, OSDs, managers).
+	// Lossy connections end at the first fault, even if the peer would keep a
+	// session; what was under way is lost and the dispatcher's affair
+	// (monitors, OSDs, managers).
 	Lossy Policy = iota
 	// Lossless connections reconnect until closed and deliver every message
 	// once and in order, unless the peer forgot the session (MDS).

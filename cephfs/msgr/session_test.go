@@ -292,6 +292,29 @@ func TestServerDecidesLossy(t *testing.T) {
 	})
 }
 
+// TestClientDecidesLossy: a peer that grants a session to who asked for a lossy
+// connection does not keep that one from ending.
+func TestClientDecidesLossy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, msgr.Options{}, cephtest.Config{Lossless: true})
+		defer r.close()
+		d := newClient()
+		c := r.connect(msgr.Lossy, d)
+		gone := 0
+		c.Send(&msgr.Message{Sent: func() { gone++ }})
+		synctest.Wait()
+		if gone != 1 {
+			t.Error("a message waits for an acknowledgement")
+		}
+		r.peer.Forget()
+		r.peer.ResetAll()
+		<-d.closed
+		if msgr.KindOf(d.err) != msgr.KindIO || r.peer.Streams() != 1 {
+			t.Errorf("ended with %v after %d streams", d.err, r.peer.Streams())
+		}
+	})
+}
+
 // fallback refuses the first request of each stream.
 type fallback struct{ cephtest.StaticAuth }
 
