@@ -15,6 +15,13 @@ import (
 // of some dozens of goroutines seldom meet in one.
 const nShards = 64
 
+// clientTids is how many tids a client has for itself: enough for years, and for
+// a million clients.
+const clientTids = 1 << 44
+
+// clients counts the clients that this process made.
+var clients atomic.Uint64
+
 // Client does operations on objects. All methods may be called by any
 // goroutine.
 type Client struct {
@@ -24,9 +31,15 @@ type Client struct {
 	ctx  context.Context
 	stop context.CancelFunc // ends ctx, when the client is dead
 
-	table  *inflight.Table[request]
-	room   *throttle
-	shards [nShards]shard
+	table *inflight.Table[request]
+	// tidBase is added to the table's tids, which begin with 1 in every client.
+	// An OSD knows a request by its tid and by who sent it, and takes a tid
+	// that it saw for a repetition: it answers and does nothing. Clients with
+	// one messenger, or one authenticator, are one sender to it; in other
+	// processes nobody is. So no two clients of a process share a tid.
+	tidBase uint64 // constant
+	room    *throttle
+	shards  [nShards]shard
 
 	state    atomic.Pointer[mapState]           // replaced under mapMu
 	barrier  atomic.Uint32                      // see SetBarrier
@@ -65,6 +78,7 @@ func New(o Options) *Client {
 		log:      o.Logger,
 		seed:     maphash.MakeSeed(),
 		table:    inflight.New(func(r *request, tid uint64) { r.tid = tid }),
+		tidBase:  (clients.Add(1) - 1) * clientTids,
 		room:     newThrottle(o.MaxOps, o.MaxBytes),
 		homeless: newThrottle(o.MaxOpsPerOSD, o.MaxBytesPerOSD),
 		waiters:  map[chan struct{}]uint32{},

@@ -182,7 +182,7 @@ func TestResendAfterReset(t *testing.T) {
 		synctest.Wait()
 		// Four are done, and one is answered; the connection breaks.
 		for _, rq := range held[:4] {
-			if r := rq.Do(); rq.Tid == 1 {
+			if r := rq.Do(); rq.Tid%clientTids == 1 {
 				r.Send()
 			}
 		}

@@ -317,11 +317,12 @@ func id(o Object) cephtest.ObjectID {
 	return cephtest.ObjectID{Pool: o.Pool, Namespace: o.Namespace, Key: o.Key, Name: o.Name}
 }
 
-// tids lists tid:attempt of what an OSD saw of an object.
+// tids lists tid:attempt of what an OSD saw of an object; tids count from 1 in
+// each client.
 func tids(o *cephtest.OSD, name string) (s string) {
 	for _, rq := range o.Seen() {
 		if rq.Object.Name == name {
-			s += fmt.Sprintf("%d:%d ", rq.Tid, rq.Attempt)
+			s += fmt.Sprintf("%d:%d ", rq.Tid%clientTids, rq.Attempt)
 		}
 	}
 	return s

@@ -15,7 +15,7 @@ const maxRedirects = 16
 // handleReply completes the request that a message answers, if it is an answer
 // to the last try.
 func (c *Client) handleReply(l *link, m *msgr.Message) {
-	r := c.table.Get(m.Tid)
+	r := c.table.Get(m.Tid - c.tidBase)
 	if r == nil {
 		c.stats.stray.Add(1)
 		release(m)

@@ -22,7 +22,7 @@ type request struct {
 	mtime  time.Time
 	data   [][]byte // of the operations, in order
 	done   func(*Reply, error)
-	tid    uint64 // set by the table before anybody finds the request
+	tid    uint64 // in the table; see Client.tidBase. Set before anybody finds the request
 	shard  *shard
 	unhook func() bool // stops watching the context; may be nil. Set before the first send
 
@@ -105,7 +105,7 @@ func (r *request) messageLocked(ms *mapState) *msgr.Message {
 	}
 	m := &msgr.Message{
 		Type: msgOp, Priority: opPriority, Version: opVersion, Compat: opCompat,
-		Tid: r.tid, Front: r.front, Data: r.data,
+		Tid: r.c.tidBase + r.tid, Front: r.front, Data: r.data,
 	}
 	if len(r.data) > 0 {
 		r.holds.Add(1)
