@@ -525,6 +525,64 @@ func TestDowngrade(t *testing.T) {
 	}
 }
 
+// A monitor that seals an empty key, or one of a length that no daemon makes,
+// gets no session: the client would check its signature against nothing.
+func TestSessionKeys(t *testing.T) {
+	x := cephtest.NewCephx(auth.KeyAES)
+	key := x.AddUser(user)
+	for _, k := range []struct {
+		typ auth.KeyType
+		n   int
+		ok  bool
+	}{
+		{auth.KeyNone, 0, false}, {auth.KeyAES, 0, false}, {auth.KeyAES, 15, false}, {auth.KeyAES, 17, false}, {auth.KeyAES, 16, true},
+		{auth.KeyAES256K, 0, false}, {auth.KeyAES256K, 16, false}, {auth.KeyAES256K, 33, false}, {auth.KeyAES256K, 32, true},
+		{9, 16, false},
+	} {
+		c := newClient(t, auth.Options{Key: key})
+		s := begin(t, c, denc.TypeMon)
+		s.Request()
+		var challenge denc.Encoder
+		challenge.Uint8(1)
+		challenge.Uint64(7)
+		if _, err := s.ReplyMore(challenge.Data()); err != nil {
+			t.Fatal(err)
+		}
+		var ticket denc.Encoder
+		ticket.Uint8(1)
+		ticket.Uint16(uint16(k.typ))
+		ticket.Time(time.Time{})
+		ticket.Uint16(uint16(k.n))
+		ticket.Raw(bytes.Repeat([]byte{5}, k.n))
+		ticket.Uint32(3600)
+		ticket.Uint32(0)
+		sealed, err := key.Seal(auth.UsageTicketSessionKey, ticket.Data())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e denc.Encoder
+		e.Uint16(0x100) // CEPHX_GET_AUTH_SESSION_KEY
+		e.Int32(0)
+		e.Uint8(1)
+		e.Count(1)
+		e.Uint32(uint32(denc.TypeAuth))
+		e.Uint8(1)
+		e.Bytes(sealed)
+		e.Bool(false)
+		p := e.Sized()
+		e.Uint8(1)
+		e.Uint64(1)
+		e.Bytes([]byte("blob"))
+		e.End(p)
+		e.Bytes(nil)
+		e.Bytes(nil)
+		got, _, err := s.Done(4711, msgr.ModeCRC, e.Data())
+		if k.ok && (err != nil || len(got) != k.n) || !k.ok && (!errors.Is(err, auth.ErrProtocol) || got != nil || c.GlobalID() != 0) {
+			t.Errorf("%v of %d bytes: key of %d bytes, id %d, %v", k.typ, k.n, len(got), c.GlobalID(), err)
+		}
+	}
+}
+
 // fuzzExchange gives a session arbitrary answers, with a key that lets honest
 // ones through in part.
 func fuzzExchange(f *testing.F, peer denc.EntityType) {

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"syscall"
@@ -128,8 +129,11 @@ func (s *monSession) Done(globalID uint64, mode msgr.AuthMode, payload []byte) (
 		return nil, nil, s.fail(0, fmt.Errorf("%w: answer of type %#x, status %d", ErrProtocol, request, status))
 	}
 	grants, err := decodeGrants(d, s.c.key, s.own)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrSealed):
 		return nil, nil, s.fail(0, fmt.Errorf("%w: %w", ErrMonitor, err))
+	case err != nil:
+		return nil, nil, s.fail(0, fmt.Errorf("%w: %w", ErrProtocol, err))
 	}
 	if len(grants) != 1 || grants[0].service != denc.TypeAuth {
 		return nil, nil, s.fail(0, fmt.Errorf("%w: no session key", ErrProtocol))

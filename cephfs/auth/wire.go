@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"fmt"
 	"time"
 
 	"capstan/cephfs/denc"
@@ -93,6 +94,17 @@ func decodeGrants(d *denc.Decoder, key Key, old *ticket) ([]grant, error) {
 	return grants, d.Err()
 }
 
+// decodeSessionKey reads a key made for a ticket: of the length of its type,
+// and never empty. An empty one would sign nothing and seal nothing.
+func decodeSessionKey(d *denc.Decoder, field string) Key {
+	k := DecodeKey(d, field)
+	if n := len(k.secret); d.OK() && (n == 0 || n != k.Type.secretLen()) {
+		d.Fail(fmt.Sprintf("%s(%v, %d bytes)", field, k.Type, n), denc.ErrValue)
+		return Key{}
+	}
+	return k
+}
+
 func decodeGrant(d *denc.Decoder, key Key, old *ticket) (grant, error) {
 	var g grant
 	g.service = denc.EntityType(d.Uint32("ticket.service"))
@@ -103,7 +115,7 @@ func decodeGrant(d *denc.Decoder, key Key, old *ticket) (grant, error) {
 	}
 	m := denc.NewDecoder(mine)
 	m.Uint8("service_ticket.version")
-	g.key = DecodeKey(m, "service_ticket.session_key")
+	g.key = decodeSessionKey(m, "service_ticket.session_key")
 	sec, nsec := m.Uint32("service_ticket.validity"), m.Uint32("service_ticket.validity")
 	g.validity = time.Duration(sec)*time.Second + time.Duration(nsec)
 	if err := m.Err(); err != nil {

@@ -21,6 +21,8 @@ const (
 	// maxRounds bounds the steps of one authentication, and the retries of one
 	// reconnect, so that a peer cannot keep a handshake going for ever.
 	maxRounds = 32
+	// methodNone is the only method without a session key (CEPH_AUTH_NONE).
+	methodNone = 1
 )
 
 // session is what outlives a stream: a lossless connection reconnects with it.
@@ -58,6 +60,7 @@ type handshake struct {
 	// Owned by receive.
 	state    state
 	rounds   int
+	method   uint32     // asked for last
 	modes    []AuthMode // offered last
 	seenAt   denc.Addr
 	self     denc.Addr
@@ -181,7 +184,7 @@ func (h *handshake) request() error {
 	if err != nil {
 		return &fault{KindAuth, err}
 	}
-	h.modes = modes
+	h.method, h.modes = method, modes
 	wire := make([]uint32, len(modes))
 	for i, m := range modes {
 		wire[i] = uint32(m)
@@ -232,6 +235,10 @@ func (h *handshake) onDone(payload []byte) error {
 	key, secret, err := h.auth.Done(m.GlobalID, mode, bytes.Clone(m.Payload))
 	if err != nil {
 		return &fault{KindAuth, err}
+	}
+	if len(key) == 0 && h.method != methodNone {
+		// Without a key anybody's signature is right.
+		return faultf(KindAuth, "method %d left no session key", h.method)
 	}
 	h.globalID, h.mode = m.GlobalID, mode
 	mine := sign(key, h.r.Recorded())

@@ -135,6 +135,6 @@ type AuthSession interface {
 	// Done takes AUTH_DONE. The session key signs the handshake; the
 	// connection secret (of at least 64 bytes in secure mode: key, then the
 	// nonces of both directions) protects the frames. Both are empty with
-	// auth none.
+	// auth none (method 1), and with it alone may the key be.
 	Done(globalID uint64, mode AuthMode, payload []byte) (sessionKey, connectionSecret []byte, err error)
 }

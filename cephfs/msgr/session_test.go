@@ -362,13 +362,24 @@ func (s *steppingSession) BadMethod(method uint32, result int32, methods []uint3
 
 func TestAuthSteps(t *testing.T) {
 	bubble(t, "fallback", func(t *testing.T) {
-		r := newRig(t, msgr.Options{Auth: &stepping{method: 2}}, cephtest.Config{Auth: &fallback{}})
+		signed := cephtest.StaticAuth{Key: []byte("key")}
+		r := newRig(t, msgr.Options{Auth: &stepping{StaticAuth: signed, method: 2}}, cephtest.Config{Auth: &fallback{signed}})
 		defer r.close()
 		d := newClient()
 		r.connect(msgr.Lossy, d)
 		synctest.Wait()
 		if got := d.lines(); !slices.Equal(got, []string{"ready"}) {
 			t.Errorf("told %q", got)
+		}
+	})
+	bubble(t, "no key from cephx", func(t *testing.T) {
+		r := newRig(t, msgr.Options{Auth: &stepping{method: 2}}, cephtest.Config{Auth: &fallback{}})
+		defer r.close()
+		d := newClient()
+		r.connect(msgr.Lossy, d)
+		<-d.closed
+		if msgr.KindOf(d.err) != msgr.KindAuth {
+			t.Errorf("ended with %v", d.err)
 		}
 	})
 	bubble(t, "refused", func(t *testing.T) {

@@ -272,6 +272,7 @@ func TestHandshakeRefusals(t *testing.T) {
 		{"downgraded", stateAuth, func(b *bench) { b.modes = []AuthMode{ModeSecure} }, frame.TagAuthDone, frame.AuthDone{Mode: uint32(ModeCRC)}, KindAuth},
 		{"no mode", stateAuth, nil, frame.TagAuthDone, frame.AuthDone{}, KindAuth},
 		{"short secret", stateAuth, func(b *bench) { b.auth.secret = make([]byte, 39) }, frame.TagAuthDone, frame.AuthDone{Mode: uint32(ModeSecure)}, KindAuth},
+		{"no key", stateAuth, func(b *bench) { b.method, b.auth.key = 2, nil }, frame.TagAuthDone, nil, KindAuth},
 		{"signature", stateSign, nil, frame.TagAuthSignature, frame.Signature{1}, KindSignature},
 		{"no address", stateSign, func(b *bench) {
 			b.learn = func(denc.Addr) (denc.Addr, error) { return b.conn.m.learn(denc.Addr{}, netip.Addr{}) }
