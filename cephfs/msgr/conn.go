@@ -74,6 +74,12 @@ func newConn(m *Messenger, peerType denc.EntityType, target denc.Addr, p Policy,
 // called.
 func (c *Conn) Send(m *Message) error { return c.out.push(m) }
 
+// Withdraw takes a message back that was given to Send, if its writing was not
+// begun. Then it is the caller's again, is never written, and its Sent is not
+// called. Else, which includes that it left already, Withdraw reports false and
+// Sent is called as ever; on a lossy connection Close makes that soon.
+func (c *Conn) Withdraw(m *Message) bool { return c.out.withdraw(m) }
+
 // Close ends the connection. It does not wait: [Dispatcher.Closed] tells when
 // no call to the dispatcher is to come.
 func (c *Conn) Close() {

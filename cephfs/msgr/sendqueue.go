@@ -1,6 +1,9 @@
 package msgr
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // sendQueue holds the messages of one connection from Send to Sent, in order:
 //
@@ -21,6 +24,7 @@ type sendQueue struct {
 	head     int
 	base     uint64 // number of the last message that left the list
 	start    uint64 // base when the session began
+	begun    uint64 // number of the last message that a writer ever took
 	taken    int
 	written  int
 	acked    uint64 // the peer has all up to here
@@ -85,6 +89,27 @@ func (q *sendQueue) take(w *work, count, size int) {
 		w.msgs = append(w.msgs, m)
 		q.taken++
 	}
+	q.begun = max(q.begun, q.base+uint64(q.taken))
+}
+
+// withdraw removes a message that no writer ever took, and reports whether it
+// did. Those behind move up by one; a message keeps its number once it was
+// taken, for a peer may know it by that.
+func (q *sendQueue) withdraw(m *Message) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	// base is above begun if messages left that were never taken.
+	first := q.head + int(max(q.begun, q.base)-q.base)
+	for i := len(q.list) - 1; i >= first; i-- { // the newest is the likeliest
+		if q.list[i] == m {
+			q.list = slices.Delete(q.list, i, i+1)
+			if q.head == len(q.list) {
+				q.list, q.head = q.list[:0], 0
+			}
+			return true
+		}
+	}
+	return false
 }
 
 // wrote says that all that was taken is written. The messages that are done
@@ -155,7 +180,7 @@ func (q *sendQueue) drop(done []*Message) []*Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	done = q.pop(len(q.list)-q.head, done)
-	q.base, q.start, q.acked = 0, 0, 0
+	q.base, q.start, q.acked, q.begun = 0, 0, 0, 0
 	q.dropping++
 	return done
 }
