@@ -118,13 +118,14 @@ func (c *Client) runLocked(ch *chain, out *finished) {
 	}
 }
 
-// failLocked takes a request that cannot be done out of table and chain, unless
-// somebody else is about to.
+// failLocked takes a request that cannot be done out of table and chain. If
+// somebody else took it from the table, who will complete it, it leaves the
+// chain all the same: it is not sent any more, and nothing waits for it.
 func (c *Client) failLocked(r *request, err error, out *finished) {
+	c.unlinkLocked(r)
 	if c.table.Take(r.tid) == nil {
 		return
 	}
-	c.unlinkLocked(r)
 	*out = append(*out, finish{r, r.fail(err)})
 }
 
