@@ -39,7 +39,7 @@ type finish struct {
 
 func (f finished) complete() {
 	for _, x := range f {
-		x.r.complete(nil, x.err)
+		x.r.complete(nil, x.err, nil)
 	}
 }
 
@@ -234,20 +234,12 @@ func (c *Client) tryLocked(r *request, ms *mapState) (verdict, error) {
 		s.room.force(r.bytes)
 		r.budget = s.room
 	}
-	m := r.messageLocked(ms)
 	c.stats.sent.Add(1)
 	if r.tries > 0 {
 		c.stats.resent.Add(1)
 	}
-	r.tries++
-	r.sent = true
-	if l.conn.Send(m) != nil {
-		// The connection is dead, and says so to its dispatcher, which walks.
-		if m.Sent != nil {
-			r.holds.Add(-1) // never the last: the result's is still there
-		}
-		r.sent = false
-		return held, nil
+	if r.sent = r.sendLocked(ms); !r.sent {
+		return held, nil // the connection is dead, and says so to its dispatcher, which walks
 	}
 	return sent, nil
 }

@@ -165,15 +165,18 @@ func (c *Client) end(r *request, err error) {
 	var out finished
 	c.removeLocked(r, &out)
 	r.shard.mu.Unlock()
-	r.complete(nil, r.fail(err))
+	r.complete(nil, r.fail(err), nil)
 	out.complete()
 }
 
-// cancel completes a request with err if nobody else does.
+// cancel completes a request with err if nobody else does. If somebody does, it
+// sees to it that the request does not wait for a connection any more.
 func (c *Client) cancel(r *request, err error) {
 	if c.table.Take(r.tid) != nil {
 		c.stats.cancelled.Add(1)
 		c.end(r, err)
+	} else {
+		r.reclaim(nil)
 	}
 }
 

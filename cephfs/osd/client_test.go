@@ -790,33 +790,6 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestDataHeld: success is told when no message holds the data, anything else
-// at once.
-func TestDataHeld(t *testing.T) {
-	run(t, nil, func(t *testing.T, e *env) {
-		for _, fails := range []error{nil, context.Canceled} {
-			var log []string
-			op := appendOp("x")
-			op.Released = func() { log = append(log, "released") }
-			r := &request{c: e.c, op: op, done: func(_ *Reply, err error) { log = append(log, fmt.Sprint(err)) }}
-			r.holds.Store(2) // the result, and a message in a queue
-			e.c.room.force(0)
-			r.complete(&Reply{}, fails)
-			want := "[]"
-			if fails != nil {
-				want = "[context canceled]"
-			}
-			if fmt.Sprint(log) != want {
-				t.Errorf("with a message in a queue: %v, want %v", log, want)
-			}
-			r.unhold()
-			if got := fmt.Sprint(log); got != fmt.Sprintf("[%v released]", fails) {
-				t.Errorf("at the end: %s", got)
-			}
-		}
-	})
-}
-
 func TestRedirect(t *testing.T) {
 	run(t, nil, func(t *testing.T, e *env) {
 		to := cephtest.ObjectID{Pool: 2, Key: "k", Name: "there"}

@@ -47,10 +47,16 @@
 // # Buffers
 //
 // Nothing that is written is copied: the data of an operation belong to the
-// client from its submission until [Op.Released], which comes before a normal
-// completion. What is read lies in the storage of the message that brought it,
-// until [Reply.Release]; [Op.ReadInto] copies it once, into a buffer of the
-// caller, who has that back when the operation ends, in whatever way.
+// client from its submission until its completion, that is until Do returns or
+// Submit's function is called, and not longer, however it ended. A context that
+// ends ends the operation for good: its message is taken back from the
+// connection's queue, and if it is being written the connection is broken off,
+// for OSDs that do not read would hold the buffers for long. The other
+// operations on that connection are sent again.
+//
+// What is read lies in the storage of the message that brought it, until
+// [Reply.Release]; [Op.ReadInto] copies it once, into a buffer of the caller,
+// who has that back at the completion too.
 //
 // # Goroutines
 //

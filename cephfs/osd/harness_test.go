@@ -172,6 +172,8 @@ type env struct {
 	src  *fakeSource
 	msgr *msgr.Messenger
 	c    *Client
+
+	unstall func() // see stall
 }
 
 // run runs a test in a bubble, with everything closed at its end.

@@ -68,8 +68,8 @@ const (
 // them, in order, or none. The methods that append an operation return its
 // index in the list, which is that of its result in [Reply.Results].
 //
-// An Op may be filled once and submitted once at a time: from the call to its
-// completion nobody may change it.
+// An Op may be submitted once at a time: from the call to its completion nobody
+// may change it or what it writes. Then it may be submitted again, or reset.
 //
 // The zero Op is an empty list with no snapshots.
 type Op struct {
@@ -84,11 +84,9 @@ type Op struct {
 	Trunc   Trunc
 	OnFull  OnFull
 	Replica Replica
-	// Released, if set, is called once when nothing of the client refers to the
-	// data of the list any more. After a normal completion that was already so
-	// when it was called; but if the context ended first, the data may still
-	// lie in the queue of a connection, and must stay as it is until then. It
-	// must not block.
+	// Released, if set when the list is submitted, is called once, right before
+	// the completion, when nothing of the client refers to the data of the list
+	// any more. It must not block.
 	Released func()
 
 	subops  []subop

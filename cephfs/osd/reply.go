@@ -91,7 +91,7 @@ func (c *Client) handleReply(l *link, m *msgr.Message) {
 	if err != nil {
 		err = r.fail(err)
 	}
-	r.complete(rep, err)
+	r.complete(rep, err, l)
 	out.complete()
 }
 

@@ -2,6 +2,7 @@ package osd
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,16 +16,18 @@ import (
 // completes it.
 type request struct {
 	// Constant.
-	c      *Client
-	base   Object // as the caller named it
-	op     *Op
-	bytes  uint64 // for the throttles
-	mtime  time.Time
-	data   [][]byte // of the operations, in order
-	done   func(*Reply, error)
-	tid    uint64 // in the table; see Client.tidBase. Set before anybody finds the request
-	shard  *shard
-	unhook func() bool // stops watching the context; may be nil. Set before the first send
+	c     *Client
+	base  Object // as the caller named it
+	op    *Op
+	bytes uint64 // for the throttles
+	mtime time.Time
+	data  [][]byte // of the operations, in order
+	done  func(*Reply, error)
+	// The op is the caller's again from the completion on.
+	released func()
+	tid      uint64 // in the table; see Client.tidBase. Set before anybody finds the request
+	shard    *shard
+	unhook   func() bool // stops watching the context; may be nil. Set before the first send
 
 	// Guarded by shard.mu.
 	chain      *chain // nil once it left
@@ -50,12 +53,26 @@ type request struct {
 	poolAsked  uint64    // the check of the newest epoch that it waits for; 0 if none
 	poolAbsent uint32    // the epoch at which a pool not seen does not exist
 
-	// holds counts what must be over before the caller may have its data back:
-	// one for the result, and one for each message in the messenger's hands.
-	holds     atomic.Int32
-	completed atomic.Bool // done was called
-	reply     *Reply      // the result, kept until holds is 0; set by who took the request
-	err       error
+	tried []*try // messages that may refer to data, oldest first; see reclaim
+
+	// holds counts what must be over before the completion: one for the result,
+	// and one for each message with data in the messenger's hands.
+	holds atomic.Int32
+	reply *Reply // the result; set by who took the request
+	err   error
+}
+
+// try is a message of a request.
+type try struct {
+	msgr.Message
+	r    *request
+	link *link
+	gone atomic.Bool // Sent was called, or the message was taken back
+}
+
+func (t *try) written() {
+	t.gone.Store(true)
+	t.r.unhold()
 }
 
 // header makes the fields of the next try.
@@ -90,8 +107,8 @@ func (r *request) header(ms *mapState) opHeader {
 	return h
 }
 
-// message makes the message of the next try.
-func (r *request) messageLocked(ms *mapState) *msgr.Message {
+// messageLocked makes the next try.
+func (r *request) messageLocked(ms *mapState) *try {
 	h := r.header(ms)
 	switch {
 	case r.front == nil:
@@ -103,39 +120,87 @@ func (r *request) messageLocked(ms *mapState) *msgr.Message {
 	default:
 		patchOp(r.front, &h)
 	}
-	m := &msgr.Message{
+	t := &try{r: r, link: r.link, Message: msgr.Message{
 		Type: msgOp, Priority: opPriority, Version: opVersion, Compat: opCompat,
 		Tid: r.c.tidBase + r.tid, Front: r.front, Data: r.data,
-	}
+	}}
 	if len(r.data) > 0 {
 		r.holds.Add(1)
-		m.Sent = r.unhold
+		t.Sent = t.written
 	}
-	return m
+	return t
 }
 
-// unhold ends one hold. At the last one the caller may have its data back.
+// sendLocked sends the next try by r.link, and reports false if that is dead.
+func (r *request) sendLocked(ms *mapState) bool {
+	t := r.messageLocked(ms)
+	r.tries++
+	if r.link.conn.Send(&t.Message) != nil {
+		if t.Sent != nil {
+			r.holds.Add(-1) // never the last: the result's is still there
+		}
+		return false
+	}
+	r.tried = slices.DeleteFunc(r.tried, (*try).over)
+	r.tried = append(r.tried, t)
+	return true
+}
+
+// over says that nothing is to be reclaimed of a try that a later one follows:
+// it refers to nothing of the caller's.
+func (t *try) over() bool { return t.Sent == nil || t.gone.Load() }
+
+// reclaim has the messenger let go of the messages of a request that is taken
+// from the table, and so is sent no more: those that are not begun are
+// withdrawn. A connection that is in the middle of one is broken: a message can
+// not be cut short, a peer that reads slowly or not at all may hold it for
+// long, and everything else on that connection is sent again. Only answered, if
+// not nil, is let be: an answer came by it, so that it wrote the message and is
+// about to say so.
+func (r *request) reclaim(answered *link) {
+	var held int
+	var writing []*link
+	r.shard.mu.Lock()
+	for _, t := range r.tried {
+		switch {
+		case t.link == answered || t.gone.Load():
+		case t.link.conn.Withdraw(&t.Message):
+			t.gone.Store(true)
+			if t.Sent != nil {
+				held++
+			}
+		case !t.over():
+			writing = append(writing, t.link)
+		}
+	}
+	r.shard.mu.Unlock()
+	for _, l := range writing {
+		l.abort()
+	}
+	for range held {
+		r.unhold()
+	}
+}
+
+// unhold ends one hold. The last one is the completion.
 func (r *request) unhold() {
 	if r.holds.Add(-1) > 0 {
 		return
 	}
-	if r.completed.CompareAndSwap(false, true) {
-		r.done(r.reply, r.err)
-	}
-	if r.op.Released != nil {
-		r.op.Released()
-	}
-}
-
-// complete ends a request that the caller took from the table and from its
-// chain. What succeeded is told when no message holds the caller's data any
-// more, which the messenger will see to soon: the OSD has it, and connections
-// given up drop theirs. What failed or was cancelled is told at once; the data
-// follows with Released.
-func (r *request) complete(reply *Reply, err error) {
 	if r.unhook != nil {
 		r.unhook()
 	}
+	if r.released != nil {
+		r.released()
+	}
+	r.done(r.reply, r.err)
+}
+
+// complete ends a request that the caller took from the table and from its
+// chain. It is told when no message holds the caller's data any more, which
+// reclaim sees to; answered is the connection by which the reply came, if one
+// did.
+func (r *request) complete(reply *Reply, err error, answered *link) {
 	if r.budget != nil {
 		r.budget.give(r.bytes)
 	}
@@ -144,9 +209,7 @@ func (r *request) complete(reply *Reply, err error) {
 		reply.drop()
 	}
 	r.reply, r.err = reply, err
-	if err != nil && r.completed.CompareAndSwap(false, true) {
-		r.done(reply, err)
-	}
+	r.reclaim(answered)
 	r.unhold()
 }
 

@@ -35,6 +35,8 @@ type link struct {
 	dead  atomic.Bool  // nothing that comes of it counts any more
 	heard atomic.Bool  // something came
 
+	aborted atomic.Bool
+
 	backoffs atomic.Int32 // len(blocked), read without mu
 
 	mu      sync.Mutex // a leaf
@@ -166,6 +168,16 @@ func (s *session) lost(l *link, err error) {
 	s.c.log.Info("osd: connection lost", "osd", s.osd, "addr", l.addrs, "error", err)
 	s.c.wantNext() // perhaps it is down
 	s.c.walk(func(r *request) bool { return r.session == s })
+}
+
+// abort breaks a connection that is in the middle of a message whose storage is
+// wanted back. What else was sent by it is sent again when its end is told.
+func (l *link) abort() {
+	if l.aborted.Swap(true) {
+		return
+	}
+	l.s.c.log.Info("osd: connection broken off in a message that is not wanted any more", "osd", l.s.osd, "addr", l.addrs)
+	l.conn.Close()
 }
 
 // dispatcher is link as the messenger sees it.

@@ -13,9 +13,14 @@ import (
 // is called once, from any goroutine and perhaps before Submit returns, with
 // the reply or with an [*Error]. It must not block, for replies and maps wait
 // for it: it may submit, if there is sure to be room, but not wait for anything
-// of the client, nor close it. When ctx ends before the reply came, done is told so at once;
-// the OSD may or may not have done the operation. If it returns an error, an
+// of the client, nor close it. When ctx ends before the reply came, done is told
+// so; the OSD may or may not have done the operation. If it returns an error, an
 // [*Error] too, done is not called.
+//
+// When done is called, or Submit returned an error, op and all its buffers are
+// the caller's again, and nobody reads them any more. So done waits for the
+// storage, but for no OSD: when ctx ends, a message that is queued is withdrawn,
+// and a connection that is in the middle of one is broken off.
 //
 // Operations on one object that one goroutine submits are done in their order.
 // With an error that an OSD answered the reply is given too, for its results.
@@ -25,7 +30,10 @@ func (c *Client) Submit(ctx context.Context, o Object, op *Op, done func(*Reply,
 }
 
 func (c *Client) submit(ctx context.Context, o Object, op *Op, done func(*Reply, error), watch bool) (*request, error) {
-	r := &request{c: c, base: o, object: o, op: op, done: done, mtime: op.Mtime, shard: c.shardOf(o)}
+	r := &request{
+		c: c, base: o, object: o, op: op, done: done, released: op.Released,
+		mtime: op.Mtime, shard: c.shardOf(o),
+	}
 	switch {
 	case op.err != nil:
 		return nil, r.fail(op.err)
@@ -137,8 +145,8 @@ func newCall() any {
 }
 
 // Do does an operation and waits for its end, or for that of ctx; see
-// [Client.Submit]. If the context ended first, the data of op may still be
-// referred to: see [Op.Released].
+// [Client.Submit]. When it returns, in whatever way, op and its buffers are the
+// caller's again.
 func (c *Client) Do(ctx context.Context, o Object, op *Op) (*Reply, error) {
 	k := c.calls.Get().(*call)
 	r, err := c.submit(ctx, o, op, k.set, false)
@@ -150,7 +158,7 @@ func (c *Client) Do(ctx context.Context, o Object, op *Op) (*Reply, error) {
 	case <-k.done:
 	case <-ctx.Done():
 		c.cancel(r, context.Cause(ctx))
-		<-k.done // the cancellation, or a reply that came before it
+		<-k.done // the cancellation, or a reply that came before it; no OSD is waited for
 	}
 	reply, err := k.reply, k.err
 	k.reply, k.err = nil, nil
