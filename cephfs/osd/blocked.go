@@ -47,8 +47,7 @@ func (l *link) handleBackoff(m *msgr.Message) {
 		l.mu.Unlock()
 		c.walkOnly(func(r *request) {
 			if concerns(r) {
-				r.sent = false
-				r.chain.cleanMap = nil
+				r.unsentLocked()
 			}
 		})
 		ack := *b

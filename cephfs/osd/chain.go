@@ -13,10 +13,23 @@ package osd
 type chain struct {
 	object     Object // the key in its shard
 	head, tail *request
-	// All requests of the chain were sent under this map by this connection.
-	// cleanMap is nil if that is not known.
-	cleanMap  *mapState
-	cleanLink *link
+	writes     int // of its requests, those that change something
+	// All requests of the chain were sent under this map, by connections none
+	// of which broke while the client had lost this number. cleanMap is nil if
+	// that is not known.
+	cleanMap    *mapState
+	cleanBreaks uint64
+	walked      uint64 // the last walk that came by
+	// A request was held, those behind it are marked so too, as it was with this
+	// connection, and no request was sent or marked since.
+	stopped     bool
+	stoppedLink *link
+}
+
+// clean reports whether a look at the requests of the chain would change
+// nothing.
+func (ch *chain) clean(c *Client) bool {
+	return ch.cleanMap != nil && ch.cleanMap == c.state.Load() && ch.cleanBreaks == c.breaks.Load()
 }
 
 // verdict is what became of a request.
@@ -59,10 +72,17 @@ func (c *Client) appendLocked(r *request, out *finished) {
 		ch.tail.next = r
 	}
 	ch.tail = r
-	// A clean chain needs no look at those before r.
-	if r.prev != nil && ch.cleanMap != nil && ch.cleanMap == c.state.Load() && !ch.cleanLink.dead.Load() {
-		v, err := c.tryLocked(r, ch.cleanMap)
-		if v != sent || r.link != ch.cleanLink {
+	behindWrite := ch.writes > 0
+	if r.op.isWrite() {
+		ch.writes++
+	}
+	switch {
+	case r.prev == nil:
+	case !r.prev.sent:
+		return // whatever lets that one go takes r along
+	case ch.clean(c): // needs no look at those before r
+		v, err := c.tryLocked(r, ch.cleanMap, behindWrite)
+		if v != sent {
 			ch.cleanMap = nil
 		}
 		switch v {
@@ -80,42 +100,40 @@ func (c *Client) appendLocked(r *request, out *finished) {
 //
 // Precondition: the lock of the chain's shard is held.
 func (c *Client) runLocked(ch *chain, out *finished) {
-	ms := c.state.Load()
-	if ch.cleanMap != nil && ch.cleanMap == ms && !ch.cleanLink.dead.Load() {
+	if ch.clean(c) {
 		return
 	}
-	clean := ms != nil
-	var l *link
+	ms, breaks := c.state.Load(), c.breaks.Load()
+	behindWrite := false
 	for r := ch.head; r != nil; {
-		next := r.next
-		v, err := c.tryLocked(r, ms)
+		next, write, was := r.next, r.op.isWrite(), r.sent
+		v, err := c.tryLocked(r, ms, behindWrite)
 		switch v {
 		case held:
 			// What is behind may not overtake it. If it was sent before, it is
 			// sent again behind r; an answer is taken meanwhile if one to r
 			// would be.
-			for ; next != nil; next = next.next {
+			ch.stopped = ch.stopped && !was
+			for ; next != nil && !(ch.stopped && ch.stoppedLink == r.link); next = next.next {
+				r.shard.looks++
 				next.sent = false
 				if next.link != r.link {
 					next.link = nil
 				}
 			}
+			ch.stopped, ch.stoppedLink = true, r.link
 			ch.cleanMap = nil
 			return
 		case again:
-			next, clean, l = ch.head, ms != nil, nil
+			next, breaks, behindWrite = ch.head, c.breaks.Load(), false
 		case failed:
 			c.failLocked(r, err, out)
 		case sent:
-			clean = clean && (l == nil || l == r.link)
-			l = r.link
+			behindWrite = behindWrite || write
 		}
 		r = next
 	}
-	ch.cleanMap, ch.cleanLink = nil, nil
-	if clean && l != nil {
-		ch.cleanMap, ch.cleanLink = ms, l
-	}
+	ch.cleanMap, ch.cleanBreaks = ms, breaks
 }
 
 // failLocked takes a request that cannot be done out of table and chain. If
@@ -145,6 +163,9 @@ func (c *Client) unlinkLocked(r *request) {
 	} else {
 		r.next.prev = r.prev
 	}
+	if r.op.isWrite() {
+		ch.writes--
+	}
 	r.chain, r.next, r.prev = nil, nil, nil
 	if ch.head == nil {
 		delete(r.shard.chains, ch.object)
@@ -157,8 +178,9 @@ func (c *Client) removeLocked(r *request, out *finished) {
 	if ch == nil {
 		return
 	}
+	first := !r.sent && (r.prev == nil || r.prev.sent) // of those that are held
 	c.unlinkLocked(r)
-	if ch.head != nil {
+	if first && ch.head != nil {
 		c.runLocked(ch, out)
 	}
 }
@@ -167,8 +189,9 @@ func (c *Client) removeLocked(r *request, out *finished) {
 // if it is to be sent.
 //
 // Preconditions: r.shard.mu is held; all requests before r in its chain are
-// sent.
-func (c *Client) tryLocked(r *request, ms *mapState) (verdict, error) {
+// sent, and behindWrite says whether one of them changes something.
+func (c *Client) tryLocked(r *request, ms *mapState, behindWrite bool) (verdict, error) {
+	r.shard.looks++
 	if err := c.deadErr(); err != nil {
 		return failed, err
 	}
@@ -189,7 +212,7 @@ func (c *Client) tryLocked(r *request, ms *mapState) (verdict, error) {
 		return v, err
 	}
 
-	t, err := c.targetLocked(r, ms, p)
+	t, err := c.targetLocked(r, ms, p, behindWrite)
 	if err != nil {
 		return failed, err
 	}
@@ -211,6 +234,7 @@ func (c *Client) tryLocked(r *request, ms *mapState) (verdict, error) {
 	// A connection may break at any moment. If that happened since those before
 	// r were looked at, l is a new one, on which they have to go first.
 	for q := r.prev; q != nil; q = q.prev {
+		r.shard.looks++
 		if q.session == s {
 			if q.link != l {
 				return again, nil
@@ -238,10 +262,17 @@ func (c *Client) tryLocked(r *request, ms *mapState) (verdict, error) {
 	if r.tries > 0 {
 		c.stats.resent.Add(1)
 	}
+	r.chain.stopped = false
 	if r.sent = r.sendLocked(ms); !r.sent {
 		return held, nil // the connection is dead, and says so to its dispatcher, which walks
 	}
 	return sent, nil
+}
+
+// unsentLocked notes that the OSD does not have a request, or will not do it.
+func (r *request) unsentLocked() {
+	r.sent = false
+	r.chain.cleanMap, r.chain.stopped = nil, false
 }
 
 // nowhereLocked notes that a request can be sent nowhere now; s, if not nil, is

@@ -48,6 +48,9 @@ type Client struct {
 	dead     atomic.Pointer[error]              // why nothing is done any more
 	wg       sync.WaitGroup                     // connections, timers and checks
 
+	breaks atomic.Uint64 // links that died, counted after link.dead is set
+	walks  atomic.Uint64 // numbers the walks
+
 	mapMu      sync.Mutex // held while a map is taken in
 	sessionsMu sync.Mutex
 
@@ -66,7 +69,8 @@ type Client struct {
 type shard struct {
 	mu     sync.Mutex
 	chains map[Object]*chain // guarded by mu; by the object as the caller named it
-	_      [40]byte
+	looks  uint64            // guarded by mu; at requests, to see whether to send them
+	_      [32]byte
 }
 
 // New returns a client, which watches the maps of its source until it is

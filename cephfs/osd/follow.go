@@ -36,13 +36,15 @@ func (c *Client) handleMap(m Map) {
 }
 
 // walk puts right the chains of the requests that match, in the order of the
-// tids. match is called with the lock of the request's shard held.
+// tids, each once. match is called with the lock of the request's shard held.
 func (c *Client) walk(match func(*request) bool) {
 	var out finished
+	n := c.walks.Add(1)
 	for _, r := range c.table.All() {
 		r.shard.mu.Lock()
-		if r.chain != nil && match(r) {
-			c.runLocked(r.chain, &out)
+		if ch := r.chain; ch != nil && ch.walked != n && match(r) {
+			ch.walked = n
+			c.runLocked(ch, &out)
 		}
 		r.shard.mu.Unlock()
 		if len(out) > 0 {

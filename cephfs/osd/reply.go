@@ -97,8 +97,7 @@ func (c *Client) handleReply(l *link, m *msgr.Message) {
 
 // againLocked sends a request again.
 func (c *Client) againLocked(r *request, out *finished) {
-	r.sent = false
-	r.chain.cleanMap = nil
+	r.unsentLocked()
 	c.runLocked(r.chain, out)
 }
 

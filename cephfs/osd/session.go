@@ -43,6 +43,14 @@ type link struct {
 	blocked []*backoff // guarded by mu
 }
 
+// die notes that nothing that comes of the link counts any more. Chains that are
+// put right afterwards see that, and those that were before know that they are
+// not clean.
+func (l *link) die() {
+	l.dead.Store(true)
+	l.s.c.breaks.Add(1)
+}
+
 // connected returns the session's connection, making one if the OSD is up and
 // need not be given a rest, or nil.
 func (s *session) connected() *link {
@@ -106,7 +114,7 @@ func (s *session) follow(ms *mapState) {
 	s.mu.Lock()
 	l := s.link.Load()
 	if l != nil && (!up || !addrs.Equal(l.addrs)) {
-		l.dead.Store(true)
+		l.die()
 		s.link.Store(nil)
 	} else {
 		l = nil
@@ -138,7 +146,7 @@ func (s *session) shut() {
 	s.stopRetryLocked()
 	l := s.link.Swap(nil)
 	if l != nil {
-		l.dead.Store(true)
+		l.die()
 	}
 	s.mu.Unlock()
 	if l != nil {
@@ -150,7 +158,7 @@ func (s *session) shut() {
 func (s *session) lost(l *link, err error) {
 	s.mu.Lock()
 	given := s.link.Load() != l // up: the map said so, or the client is closed
-	l.dead.Store(true)
+	l.die()
 	if !given {
 		s.link.Store(nil)
 		if l.heard.Load() {

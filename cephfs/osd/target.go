@@ -21,7 +21,7 @@ type target struct {
 // targetLocked finds where a request goes (Objecter::_calc_target).
 //
 // Precondition: r.shard.mu is held.
-func (c *Client) targetLocked(r *request, ms *mapState, p *poolState) (target, error) {
+func (c *Client) targetLocked(r *request, ms *mapState, p *poolState, behindWrite bool) (target, error) {
 	t := target{object: r.object}
 	if r.flags&flagNoOverlay == 0 {
 		if r.op.flags&flagRead != 0 && p.ReadTier >= 0 {
@@ -43,21 +43,17 @@ func (c *Client) targetLocked(r *request, ms *mapState, p *poolState) (target, e
 	}
 	pl := ms.place(t.object.Pool, p, t.hash)
 	t.osd, t.pg, t.pgs, t.force = pl.Primary, pl.PG, p.PGs, p.ForceResend
-	if r.op.Replica != ReplicaPrimary && !r.noReplica && !r.op.isWrite() && !p.Erasure && len(pl.Acting) > 1 {
+	// Behind a write the primary is asked: only there is a read ordered behind
+	// it.
+	if r.op.Replica != ReplicaPrimary && !r.noReplica && !behindWrite && !r.op.isWrite() && !p.Erasure && len(pl.Acting) > 1 {
 		c.replicaLocked(r, &t, pl.Acting)
 	}
 	return t, nil
 }
 
 // replicaLocked chooses the OSD of a read that may go to a replica. One that
-// was chosen stays while it holds the object. Behind a write the primary is
-// asked: only there is the read ordered behind it.
+// was chosen stays while it holds the object.
 func (c *Client) replicaLocked(r *request, t *target, acting []int32) {
-	for q := r.prev; q != nil; q = q.prev {
-		if q.op.isWrite() {
-			return
-		}
-	}
 	t.replica = true
 	if r.replica && r.session != nil {
 		for _, osd := range acting {
@@ -182,13 +178,13 @@ func (c *Client) runPoolChecks() {
 			sleep(c.ctx, poolCheckRetry)
 			epoch, err = c.opts.Maps.LatestMap(c.ctx)
 		}
-		c.walk(func(r *request) bool {
-			if r.poolAsked == 0 || r.poolAsked > n || r.poolAbsent != 0 {
-				return false
+		answered := func(r *request) bool { return r.poolAsked != 0 && r.poolAsked <= n }
+		c.walkOnly(func(r *request) {
+			if answered(r) && r.poolAbsent == 0 {
+				r.poolAbsent = max(epoch, 1)
 			}
-			r.poolAbsent = max(epoch, 1)
-			return true
 		})
+		c.walk(answered)
 	}
 }
 
