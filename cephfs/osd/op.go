@@ -2,6 +2,7 @@ package osd
 
 import (
 	"encoding/binary"
+	"math"
 	"time"
 
 	"capstan/cephfs/denc"
@@ -14,6 +15,16 @@ const maxSubops = 1024
 // maxPayload bounds the data of one request. OSDs refuse writes above
 // osd_max_write_size, 90 MiB by default.
 const maxPayload = 128 << 20
+
+// maxAnswer bounds the data that the reads of one request may bring. It is below
+// what a messenger takes by default, 128 MiB, by more than all the other results
+// that have a bound can have together; a messenger with a lower
+// [msgr.Options.MaxData] breaks connections on such answers, see strike.
+const maxAnswer = 120 << 20
+
+// unbounded stands for the size of an answer that does not depend on what was
+// asked alone.
+const unbounded = maxAnswer + 1
 
 // SnapContext is what a write is ordered against: the newest snapshot of the
 // file or pool, and those that exist, newest first. The zero value means no
@@ -91,8 +102,10 @@ type Op struct {
 
 	subops  []subop
 	flags   uint32
-	payload int // bytes of all in
-	read    int // bytes of extents asked for
+	payload int  // bytes of all in
+	read    int  // bytes of extents asked for
+	answer  int  // bytes of the data that these may bring
+	open    bool // there are results of any size
 	err     error
 }
 
@@ -105,6 +118,7 @@ type subop struct {
 	vec   [][]byte // more of in; or, of a read, more of into
 	into  []byte   // where the data of a read is copied
 	copy  bool     // into is meant, even if empty
+	read  int      // bytes of the extent asked for
 }
 
 // subopLen is the encoded length of one: code, flags, body, payload length.
@@ -118,12 +132,40 @@ func (s *subop) inLen() int {
 	return n
 }
 
+// total is the number of bytes of buffers, which may be the same storage many
+// times; it does not overflow.
 func total(bufs [][]byte) int {
 	n := 0
 	for _, b := range bufs {
-		n += len(b)
+		n += min(len(b), math.MaxInt-n)
 	}
 	return n
+}
+
+// statLen is the length of the result of a stat.
+const statLen = 16
+
+// answer bounds the bytes that a read brings. Of a sparse one every other byte
+// may be an extent, with 16 bytes that say where; the lists have a length each.
+//
+// Precondition: s.read is at most maxAnswer.
+func (s *subop) answer() int {
+	switch {
+	case s.code == opSparseRead:
+		return s.read + (s.read/2+1)*16 + 8
+	case s.code == opStat:
+		return statLen
+	}
+	return s.read
+}
+
+// open reports whether the result may have any size.
+func (s *subop) open() bool {
+	switch s.code {
+	case opCall, opGetXattr, opGetXattrs, opOmapGetKeys, opOmapGetVals, opOmapGetValsByKeys, opOmapGetHeader:
+		return true
+	}
+	return false
 }
 
 // Len is the number of operations in the list.
@@ -139,7 +181,10 @@ func (o *Op) Reset() {
 func (o *Op) isWrite() bool { return o.flags&flagWrite != 0 }
 
 func (o *Op) add(s subop) int {
-	if len(o.subops) == maxSubops || o.payload+s.inLen() > maxPayload {
+	n := s.inLen()
+	// Each against what is left: sums may overflow.
+	if len(o.subops) == maxSubops || n < 0 || n > maxPayload-o.payload ||
+		s.read > maxAnswer || s.answer() > maxAnswer-o.answer {
 		o.err = ErrTooLarge
 		return len(o.subops)
 	}
@@ -151,7 +196,10 @@ func (o *Op) add(s subop) int {
 	default:
 		o.flags |= flagRead
 	}
-	o.payload += s.inLen()
+	o.payload += n
+	o.read += s.read
+	o.answer += s.answer()
+	o.open = o.open || s.open()
 	o.subops = append(o.subops, s)
 	return len(o.subops) - 1
 }
@@ -172,9 +220,14 @@ func (o *Op) readExtent(code opcode, off uint64, n int) subop {
 	if n <= 0 {
 		return subop{code: opStat, copy: true}
 	}
-	o.read += n
-	return o.extent(code, off, uint64(n))
+	s := o.extent(code, off, uint64(n))
+	s.read = n
+	return s
 }
+
+// All reads of a list together are bounded by 120 MiB, a sparse one counting
+// ninefold, for its list of extents; above that the list fails with
+// [ErrTooLarge].
 
 // Read reads up to n bytes at off. Its result's Data aliases the reply, until
 // [Reply.Release]; it is short where the object ends. Holes are zeros.

@@ -83,6 +83,7 @@ func (c *Client) handleReply(l *link, m *msgr.Message) {
 		out.complete()
 		return
 	}
+	r.op.clip(rep)
 	if err == ErrBlocklisted {
 		// The map that says so ends everything else.
 		c.opts.Maps.WantMap(body.epoch)
@@ -110,4 +111,39 @@ func (r *request) redirectLocked(body *reply) {
 		r.object.Name = body.redirectObj
 	}
 	r.flags |= flagRedirected | flagIgnoreCache | flagNoOverlay
+}
+
+// maxStrikes is how many connections an answer may break that is larger than
+// the messenger takes.
+const maxStrikes = 3
+
+// strike finds out whose answer broke a connection with its length, for sending
+// that request again breaks the next one. The messenger did not come to read
+// whose it was: it counts against those that may have the largest.
+func (c *Client) strike(l *link, err error) {
+	size := func(r *request) int {
+		switch {
+		case r.link != l || !r.sent:
+			return -1
+		case r.op.open:
+			return unbounded
+		}
+		return r.op.answer
+	}
+	most := 0
+	c.walkOnly(func(r *request) { most = max(most, size(r)) })
+	var guilty []*request
+	c.walkOnly(func(r *request) {
+		if size(r) != most {
+			return
+		}
+		if r.strikes++; r.strikes >= maxStrikes {
+			guilty = append(guilty, r)
+		}
+	})
+	for _, r := range guilty {
+		if c.table.Take(r.tid) != nil {
+			c.end(r, fmt.Errorf("%w: %w", ErrReply, err))
+		}
+	}
 }

@@ -51,6 +51,7 @@ type request struct {
 	budget     *throttle // of an OSD, that holds its bytes
 	poolSeen   bool      // its pool existed once
 	poolAsked  uint64    // the check of the newest epoch that it waits for; 0 if none
+	strikes    int       // connections that its answer may have broken
 	poolAbsent uint32    // the epoch at which a pool not seen does not exist
 
 	tried []*try // messages that may refer to data, oldest first; see reclaim
@@ -230,6 +231,16 @@ func (o *Op) into(reply *Reply) (all bool) {
 		all = all && len(res.Data) == 0
 	}
 	return all
+}
+
+// clip cuts what reads brought to what they asked for.
+func (o *Op) clip(reply *Reply) {
+	for i := range min(len(reply.Results), len(o.subops)) {
+		res := &reply.Results[i]
+		if n := o.subops[i].read; o.subops[i].code == opRead && len(res.Data) > n {
+			res.N, res.Data = n, res.Data[:n:n]
+		}
+	}
 }
 
 // fail makes the error of a request.

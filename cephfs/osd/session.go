@@ -174,6 +174,9 @@ func (s *session) lost(l *link, err error) {
 	}
 	s.c.stats.lost.Add(1)
 	s.c.log.Info("osd: connection lost", "osd", s.osd, "addr", l.addrs, "error", err)
+	if msgr.KindOf(err) == msgr.KindLength {
+		s.c.strike(l, err)
+	}
 	s.c.wantNext() // perhaps it is down
 	s.c.walk(func(r *request) bool { return r.session == s })
 }
