@@ -32,9 +32,11 @@ type Conn struct {
 	in  *recvQueue
 
 	// Owned by run.
-	sess   session
-	lossy  bool
-	fading []*Message // whose Sent is to be called
+	sess    session
+	lossy   bool
+	fading  []*Message // whose Sent is to be called
+	held    bool       // a handshake was finished once
+	trusted bool       // what ended the last attempt was not said by just anybody
 
 	// received is the number of the last message received: session.inSeq, for
 	// the writer.
@@ -133,7 +135,9 @@ func (c *Conn) run() {
 			break
 		}
 		e = c.wrap(e)
-		if c.lossy || permanent(e) {
+		// Before its signature was verified a peer may be anybody: then it may
+		// end a connection that never came about, not one that did.
+		if c.lossy || permanent(e) && (c.trusted || !c.held) {
 			err = e
 			break
 		}
@@ -193,6 +197,7 @@ func (c *Conn) dispatch() {
 // was ready, or negative.
 func (c *Conn) attempt() (ready time.Duration, err error) {
 	ready = -1
+	c.trusted = true
 	o := &c.m.opts
 	auth, err := o.Auth.Begin(c.peerType)
 	if err != nil {
@@ -226,9 +231,12 @@ func (c *Conn) attempt() (ready time.Duration, err error) {
 	s := &stream{nc: nc}
 	c.sess.globalSeq = c.m.nextGlobalSeq(0)
 	h := c.handshake(s, auth)
-	if err := c.shake(s, h); err != nil {
+	err = c.shake(s, h)
+	c.trusted = h.verified
+	if err != nil {
 		return ready, err
 	}
+	c.held = true
 	if err := nc.SetDeadline(time.Time{}); err != nil {
 		return ready, err
 	}

@@ -21,7 +21,8 @@
 // another asks for another. A lossless one reconnects with growing pauses,
 // replays what was not acknowledged and drops what it receives again, until
 // Close, or until trying is of no use: missing features, messenger v1, an
-// error that wraps [ErrPermanent]. If the peer lost the session it tells
+// error that wraps [ErrPermanent]. After the first handshake nothing ends it
+// that a peer says before its signature was verified. If the peer lost the session it tells
 // [Dispatcher.RemoteReset] and goes on with a new one.
 //
 // Every end and every fault is an [*Error] with a [Kind] and the peer.

@@ -86,7 +86,9 @@ var (
 	// ErrClosed is what [Conn.Send] and [Messenger.Connect] return after Close.
 	ErrClosed = errors.New("msgr: closed")
 	// ErrPermanent, wrapped in an error of an [Authenticator] or its session,
-	// ends a lossless connection too: trying again would be of no use.
+	// ends a lossless connection too: trying again would be of no use. One of
+	// an [AuthSession] does so only if there was no handshake before: it comes
+	// from what a peer says that has proved nothing yet.
 	ErrPermanent = errors.New("permanent")
 )
 

@@ -59,6 +59,7 @@ type handshake struct {
 
 	// Owned by receive.
 	state    state
+	verified bool // the peer's signature was right
 	rounds   int
 	method   uint32     // asked for last
 	modes    []AuthMode // offered last
@@ -274,6 +275,7 @@ func (h *handshake) onSignature(payload []byte) error {
 		return faultf(KindSignature, "the peer did not receive what was sent")
 	}
 	// Only now is the peer's word worth something.
+	h.verified = true
 	if h.self, err = h.learn(h.seenAt); err != nil {
 		return err
 	}

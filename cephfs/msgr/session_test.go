@@ -423,6 +423,78 @@ func TestAuthSteps(t *testing.T) {
 	})
 }
 
+// TestStrangersEndNothing: who answers at the peer's address without being the
+// peer, or speaks up on the way, cannot end a session for good.
+func TestStrangersEndNothing(t *testing.T) {
+	refusal := func(s *cephtest.Stream, f cephtest.Frame) []cephtest.Frame {
+		if f.Tag != frame.TagHello {
+			return []cephtest.Frame{f}
+		}
+		return []cephtest.Frame{f, cephtest.Of(frame.AuthBadMethod{Method: 1, Result: -13, Methods: []uint32{1}, Modes: []uint32{1}})}
+	}
+	for name, stranger := range map[string]cephtest.Config{
+		"messenger v1":  {Banner: []byte("ceph v027 and more of it, to the end of the banner")},
+		"messenger 2.0": {Banner: frame.Banner{}.Append(nil)},
+		"compression":   {Banner: frame.Banner{Supported: 3, Required: frame.FeatureCompression}.Append(nil)},
+		"refusal":       {Outgoing: refusal},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			a := &permanent{cephtest.StaticAuth{Key: []byte("key")}}
+			echo := &echo{}
+			r := newRig(t, msgr.Options{Auth: a}, cephtest.Config{Lossless: true, Auth: &a.StaticAuth, OnMessage: echo.onMessage})
+			defer r.close()
+			d := newClient()
+			c := r.connect(msgr.Lossless, d)
+			c.Send(&msgr.Message{Tid: 1})
+			synctest.Wait()
+			home := r.peer
+			home.Close()
+			stranger.Type, stranger.Addrs, stranger.Auth = denc.TypeMon, home.Addrs(), &a.StaticAuth
+			p := r.net.NewPeer(stranger)
+			c.Send(&msgr.Message{Tid: 2})
+			time.Sleep(time.Minute)
+			if p.Streams() < 2 || c.Err() != nil || c.LastFault() == nil {
+				t.Errorf("%d streams, %v, last %v", p.Streams(), c.Err(), c.LastFault())
+			}
+			p.Close()
+			r.peer = r.net.NewPeer(cephtest.Config{Type: denc.TypeMon, Addrs: home.Addrs(), Lossless: true, Auth: &a.StaticAuth, OnMessage: echo.onMessage})
+			time.Sleep(time.Minute)
+			c.Send(&msgr.Message{Tid: 3})
+			synctest.Wait()
+			// The peer was restarted and has lost the session, which is its to say.
+			if got := echo.got(); !slices.Equal(got, num(1, 3)) {
+				t.Errorf("the peer took %d", got)
+			}
+		})
+		bubble(t, name+" at first", func(t *testing.T) {
+			a := &permanent{cephtest.StaticAuth{Key: []byte("key")}}
+			stranger.Auth = &a.StaticAuth
+			r := newRig(t, msgr.Options{Auth: a}, stranger)
+			defer r.close()
+			d := newClient()
+			r.connect(msgr.Lossless, d)
+			<-d.closed // who never was there is not waited for
+			if d.err == nil {
+				t.Error("ended without a reason")
+			}
+		})
+	}
+}
+
+// permanent takes every refusal for the last word.
+type permanent struct{ cephtest.StaticAuth }
+
+func (p *permanent) Begin(t denc.EntityType) (msgr.AuthSession, error) {
+	s, err := p.StaticAuth.Begin(t)
+	return permanentSession{s}, err
+}
+
+type permanentSession struct{ msgr.AuthSession }
+
+func (s permanentSession) BadMethod(method uint32, result int32, methods []uint32, modes []msgr.AuthMode) error {
+	return fmt.Errorf("%w: %w", s.AuthSession.BadMethod(method, result, methods, modes), msgr.ErrPermanent)
+}
+
 func TestConnectRefusals(t *testing.T) {
 	m := msgr.New(msgr.Options{Auth: &cephtest.StaticAuth{}})
 	defer m.Close()
