@@ -60,9 +60,8 @@ func TestAnswerBreaksConnection(t *testing.T) {
 		if err := e.c.WriteFull(t.Context(), obj(1, "big"), make([]byte, 900<<10)); err != nil {
 			t.Fatal(err)
 		}
-		slow := true
 		e.osds[0].Script(func(rq *cephtest.OSDRequest) {
-			if slow && rq.Object.Name != "big" {
+			if rq.Object.Name != "big" {
 				return
 			}
 			rq.Answer()
@@ -82,7 +81,7 @@ func TestAnswerBreaksConnection(t *testing.T) {
 		if s := e.c.Stats(); !errors.Is(err, ErrReply) || msgr.KindOf(err) != msgr.KindLength || s.Lost != maxStrikes {
 			t.Errorf("ended after %v with %v; %d connections lost", time.Since(begin), err, s.Lost)
 		}
-		slow = false
+		e.osds[0].Script(nil)
 		e.osds[0].ResetAll()
 		time.Sleep(10 * time.Second)
 		f.ok()

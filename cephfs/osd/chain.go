@@ -195,6 +195,9 @@ func (c *Client) tryLocked(r *request, ms *mapState, behindWrite bool) (verdict,
 	if err := c.deadErr(); err != nil {
 		return failed, err
 	}
+	if r.rest != nil {
+		return held, nil
+	}
 	if ms == nil {
 		c.opts.Maps.WantMap(1)
 		return held, nil

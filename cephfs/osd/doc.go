@@ -30,7 +30,8 @@
 // connection, the placement group, epochs that ask for everything again) with
 // what it would be sent under now. Whatever changes something walks the
 // requests in the order of their tids afterwards; a new request that comes to
-// its chain before the walk does puts the chain right itself.
+// its chain before the walk does puts the chain right itself, unless it is behind
+// one that is held: whatever lets that one go takes along what is behind it.
 //
 // A request keeps its tid for life, so that the OSDs know it when it comes
 // again, and numbers its tries, so that the answer to an earlier one is known
@@ -42,7 +43,9 @@
 // instance, which ends all others too, for good ([ErrBlocklisted]); a pool that
 // is gone ([ErrNoPool]); and, if it asked for that, a full cluster or pool
 // ([ErrFull], [ErrQuota]). Everything else is waited out: OSDs that are down,
-// paused or full clusters, back-offs, the barrier.
+// paused or full clusters, back-offs, the barrier, primaries that refuse for now.
+// An answer larger than the messenger takes breaks the connection; it ends its
+// operation with [ErrReply] after a few.
 //
 // # Buffers
 //
@@ -64,8 +67,9 @@
 // their connection, maps on that of the [MapSource]; both walk there.
 // Completions run where the operation ended: on one of these, on that which
 // cancels, in Submit, or on a connection's writer when it lets the data go. The
-// client starts goroutines only for the timer after which an OSD that could not
-// be reached is tried again, and to ask whether a pool exists. Close waits for
+// client starts goroutines only for the timers after which an OSD that could not
+// be reached, or that refused for now, is tried again, and to ask whether a pool
+// exists. Close waits for
 // all of them.
 //
 // # Lock order

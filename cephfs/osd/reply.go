@@ -2,8 +2,10 @@ package osd
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"syscall"
+	"time"
 
 	"capstan/cephfs/denc"
 	"capstan/cephfs/msgr"
@@ -58,7 +60,11 @@ func (c *Client) handleReply(l *link, m *msgr.Message) {
 			err = syscall.ELOOP
 		}
 	case body.result == -int32(syscall.EAGAIN):
-		r.noReplica = true
+		if r.replica {
+			r.noReplica = true // the primary can
+		} else {
+			r.restLocked()
+		}
 		c.againLocked(r, &out)
 		m = nil
 	default:
@@ -94,6 +100,48 @@ func (c *Client) handleReply(l *link, m *msgr.Message) {
 	}
 	r.complete(rep, err, l)
 	out.complete()
+}
+
+// A primary that cannot do a request now is asked again after a pause, doubled
+// each time.
+const (
+	refusedInitial = 10 * time.Millisecond
+	refusedMax     = 2 * time.Second
+)
+
+// restLocked has a request wait, and what is behind it.
+//
+// Preconditions: r.shard.mu is held; the client's wg counts something.
+func (r *request) restLocked() {
+	d := refusedMax
+	if r.refusals < 16 {
+		d = min(d, refusedInitial<<r.refusals)
+	}
+	r.refusals++
+	d = d/2 + rand.N(d/2+1)
+	c := r.c
+	c.wg.Add(1)
+	r.rest = time.AfterFunc(d, func() {
+		defer c.wg.Done()
+		var out finished
+		r.shard.mu.Lock()
+		r.rest = nil
+		if r.chain != nil {
+			c.runLocked(r.chain, &out)
+		}
+		r.shard.mu.Unlock()
+		out.complete()
+	})
+}
+
+// stopRest has a request that ended wait no more.
+func (r *request) stopRest() {
+	r.shard.mu.Lock()
+	defer r.shard.mu.Unlock()
+	if r.rest != nil && r.rest.Stop() {
+		r.c.wg.Done()
+	}
+	r.rest = nil
 }
 
 // againLocked sends a request again.

@@ -34,12 +34,14 @@ type request struct {
 	next, prev *request
 	object     Object // what it is for: base, or where it was redirected to
 	redirects  int
-	target     Object   // of the last try: object, or that of a cache pool over it
-	hash       uint32   // of target; only if target is set
-	session    *session // where it was sent, or waits to be; may be nil
-	noReplica  bool     // a replica could not do it
-	flags      uint32   // those that outlive an attempt
-	front      []byte   // as sent last; nil before, and after a redirect
+	target     Object      // of the last try: object, or that of a cache pool over it
+	hash       uint32      // of target; only if target is set
+	session    *session    // where it was sent, or waits to be; may be nil
+	noReplica  bool        // a replica could not do it
+	refusals   int         // EAGAIN of primaries in a row
+	rest       *time.Timer // set while the request waits after one
+	flags      uint32      // those that outlive an attempt
+	front      []byte      // as sent last; nil before, and after a redirect
 	tries      int32
 	sent       bool  // and, as far as is known, the OSD has it
 	link       *link // of the last try; nil if it is sent nowhere
@@ -211,6 +213,7 @@ func (r *request) complete(reply *Reply, err error, answered *link) {
 	}
 	r.reply, r.err = reply, err
 	r.reclaim(answered)
+	r.stopRest()
 	r.unhold()
 }
 
