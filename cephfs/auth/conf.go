@@ -39,8 +39,8 @@ func (e *SyntaxError) Unwrap() error { return ErrSyntax }
 // section and key. Keys are normalized (see [NormalizeKey]); of two values for
 // one key the later counts, as it does for sections that occur twice.
 type File struct {
-	names    []string // of the sections, in the order of the file
-	sections map[string]map[string]string
+	names    []string                             // of the sections, in the order of the file
+	sections hidden[map[string]map[string]string] // there are keys among the values
 }
 
 // NormalizeKey gives a key the spelling that files are searched by: lower
@@ -55,7 +55,7 @@ func NormalizeKey(key string) string {
 // ParseFile reads the text of a configuration file. name is for errors, and
 // the folder that relative includes are searched in.
 func ParseFile(name string, text []byte) (*File, error) {
-	f := &File{sections: map[string]map[string]string{}}
+	f := &File{sections: hide(map[string]map[string]string{})}
 	p := &confParser{file: f, opened: 1}
 	return f, p.parse(name, text, 0)
 }
@@ -91,7 +91,7 @@ func (f *File) Sections() []string { return slices.Clone(f.names) }
 // Get returns the value of key in one section, as it stands in the file but
 // for quotes and escapes.
 func (f *File) Get(section, key string) (string, bool) {
-	v, ok := f.sections[section][NormalizeKey(key)]
+	v, ok := f.sections.show()[section][NormalizeKey(key)]
 	return v, ok
 }
 
@@ -100,10 +100,10 @@ func (f *File) set(section, key, value string) {
 }
 
 func (f *File) section(name string) map[string]string {
-	s, ok := f.sections[name]
+	s, ok := f.sections.show()[name]
 	if !ok {
 		s = map[string]string{}
-		f.sections[name] = s
+		f.sections.show()[name] = s
 		f.names = append(f.names, name)
 	}
 	return s

@@ -319,12 +319,15 @@ func FuzzParseFile(f *testing.F) {
 			t.Fatal(err)
 		}
 		if err == nil && !strings.HasSuffix(s, `\`) {
-			if diff := cmp.Diff(file, again, cmp.AllowUnexported(File{}), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(file.sections.show(), again.sections.show(), cmpopts.EquateEmpty()); diff != "" {
 				t.Fatal(diff)
 			}
+			if !slices.Equal(file.names, again.names) {
+				t.Fatalf("sections %q and %q", file.names, again.names)
+			}
 		}
-		c := &Config{file: file, override: map[string]string{}, getenv: env(nil)}
-		for k := range file.sections["global"] {
+		c := &Config{file: file, override: hide(map[string]string{}), getenv: env(nil)}
+		for k := range file.sections.show()["global"] {
 			c.Get(k)
 		}
 	})

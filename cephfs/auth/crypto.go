@@ -50,12 +50,12 @@ func (k Key) Seal(u Usage, text []byte) ([]byte, error) {
 	binary.LittleEndian.PutUint64(plain[1:], envelopeMagic)
 	plain = append(plain, text...)
 	switch {
-	case k.Type == KeyAES && len(k.secret) >= 16:
-		return encryptAES(k.secret[:16], plain)
-	case k.Type == KeyAES256K && len(k.secret) >= 32:
-		return encryptAES256K(k.secret, u, nil, plain)
+	case k.Type == KeyAES && len(k.bytes()) >= 16:
+		return encryptAES(k.bytes()[:16], plain)
+	case k.Type == KeyAES256K && len(k.bytes()) >= 32:
+		return encryptAES256K(k.bytes(), u, nil, plain)
 	}
-	return nil, fmt.Errorf("%w: cannot seal with a %v of %d bytes", ErrKeyFormat, k, len(k.secret))
+	return nil, fmt.Errorf("%w: cannot seal with a %v of %d bytes", ErrKeyFormat, k, len(k.bytes()))
 }
 
 // Open undoes [Key.Seal] (decode_decrypt_enc_bl). The error is [ErrSealed] or
@@ -64,12 +64,12 @@ func (k Key) Open(u Usage, sealed []byte) ([]byte, error) {
 	var plain []byte
 	var err error
 	switch {
-	case k.Type == KeyAES && len(k.secret) >= 16:
-		plain, err = decryptAES(k.secret[:16], sealed)
-	case k.Type == KeyAES256K && len(k.secret) >= 32:
-		plain, err = decryptAES256K(k.secret, u, sealed)
+	case k.Type == KeyAES && len(k.bytes()) >= 16:
+		plain, err = decryptAES(k.bytes()[:16], sealed)
+	case k.Type == KeyAES256K && len(k.bytes()) >= 32:
+		plain, err = decryptAES256K(k.bytes(), u, sealed)
 	default:
-		err = fmt.Errorf("%w: cannot open with a %v of %d bytes", ErrKeyFormat, k, len(k.secret))
+		err = fmt.Errorf("%w: cannot open with a %v of %d bytes", ErrKeyFormat, k, len(k.bytes()))
 	}
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (k Key) Response(server, client uint64) (uint64, error) {
 	var b []byte
 	switch k.Type {
 	case KeyAES256K:
-		m := hmac.New(sha256.New, k.secret)
+		m := hmac.New(sha256.New, k.bytes())
 		m.Write(e.Data())
 		b = m.Sum(nil)
 	default:

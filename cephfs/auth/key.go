@@ -1,10 +1,12 @@
 package auth
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -54,13 +56,13 @@ const maxSecret = 64
 // ErrKeyFormat says that something is not a key.
 var ErrKeyFormat = errors.New("not a cephx key")
 
-// Key is a secret with its cipher (CryptoKey). The zero Key is empty. Printing
-// one shows the type only.
+// Key is a secret with its cipher (CryptoKey). The zero Key is empty. Nothing
+// prints the secret of one, or of what holds one, however deep inside.
 type Key struct {
 	Type    KeyType
 	Created time.Time // by the clock of whoever made it; of no importance here
 
-	secret []byte // never changed after the key was made
+	secret hidden[[]byte] // the bytes are never changed after the key was made
 }
 
 // NewKey makes a random key.
@@ -69,9 +71,9 @@ func NewKey(t KeyType) (Key, error) {
 	if n == 0 {
 		return Key{}, fmt.Errorf("%w: cannot make one of %v", ErrKeyFormat, t)
 	}
-	k := Key{Type: t, Created: time.Now(), secret: make([]byte, n)}
-	_, err := rand.Read(k.secret)
-	return k, err
+	secret := make([]byte, n)
+	_, err := rand.Read(secret)
+	return Key{Type: t, Created: time.Now(), secret: hide(secret)}, err
 }
 
 // ParseKey reads the base64 form that keyrings hold and `ceph auth get-key`
@@ -103,22 +105,28 @@ func (k Key) Base64() string {
 // String returns the type of k and never its secret.
 func (k Key) String() string { return "key(" + k.Type.String() + ")" }
 
-// GoString is String: %#v does not show the secret either.
+// GoString is String.
 func (k Key) GoString() string { return k.String() }
 
+// LogValue is String.
+func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
+
+// bytes is the secret; it is not to be changed.
+func (k Key) bytes() []byte { return k.secret.show() }
+
 // IsZero reports whether k has no secret.
-func (k Key) IsZero() bool { return len(k.secret) == 0 }
+func (k Key) IsZero() bool { return len(k.bytes()) == 0 }
 
 // Equal reports whether k and o have the same type and secret. It takes the
 // same time whatever they are.
-func (k Key) Equal(o Key) bool { return k.Type == o.Type && equal(k.secret, o.secret) }
+func (k Key) Equal(o Key) bool { return k.Type == o.Type && equal(k.bytes(), o.bytes()) }
 
 // Encode appends k with its secret (CryptoKey::encode).
 func (k Key) Encode(e *denc.Encoder) {
 	e.Uint16(uint16(k.Type))
 	e.Time(k.Created)
-	e.Uint16(uint16(len(k.secret)))
-	e.Raw(k.secret)
+	e.Uint16(uint16(len(k.bytes())))
+	e.Raw(k.bytes())
 }
 
 // DecodeKey reads a key (CryptoKey::decode). A key of an unknown type, or with
@@ -129,7 +137,7 @@ func DecodeKey(d *denc.Decoder, field string) Key {
 	if n > maxSecret {
 		d.Fail(field, denc.ErrTooLong)
 	}
-	k.secret = append([]byte(nil), d.Raw(field, n)...)
+	k.secret = hide(bytes.Clone(d.Raw(field, n)))
 	if !d.OK() {
 		return Key{}
 	}

@@ -30,13 +30,13 @@ func ParseKeyring(name string, text []byte) (*Keyring, error) {
 	for _, section := range f.names {
 		entity, err := denc.ParseEntityName(section)
 		if err != nil {
-			if len(f.sections[section]) == 0 || section == "global" {
+			if len(f.sections.show()[section]) == 0 || section == "global" {
 				continue
 			}
 			return nil, fmt.Errorf("keyring %s: %w", name, err)
 		}
 		e := Entry{Caps: map[string]string{}}
-		for k, v := range f.sections[section] {
+		for k, v := range f.sections.show()[section] {
 			if daemon, ok := strings.CutPrefix(k, "caps_"); ok {
 				e.Caps[daemon] = v
 			} else if k == "key" {

@@ -41,7 +41,7 @@ type Config struct {
 	Path    string // of the configuration file; empty if there was none
 
 	file     *File
-	override map[string]string // by normalized key; outranks the file
+	override hidden[map[string]string] // by normalized key; outranks the file; "key" may be among them
 	getenv   func(string) string
 }
 
@@ -49,13 +49,13 @@ type Config struct {
 // must be there; that none is in the default places is no error.
 func Load(o LoadOptions) (*Config, error) {
 	c := &Config{Name: denc.EntityName{Type: denc.TypeClient, ID: "admin"},
-		override: map[string]string{}, getenv: o.Getenv, file: &File{}}
+		override: hide(map[string]string{}), getenv: o.Getenv, file: &File{}}
 	if c.getenv == nil {
 		c.getenv = os.Getenv
 	}
 	conf := c.getenv("CEPH_CONF")
 	if v := c.getenv("CEPH_KEYRING"); v != "" {
-		c.override["keyring"] = v
+		c.override.show()["keyring"] = v
 	}
 	if v := c.getenv("CEPH_ARGS"); v != "" {
 		args, err := splitArgs(v)
@@ -79,7 +79,7 @@ func Load(o LoadOptions) (*Config, error) {
 		conf = o.Conf
 	}
 	if o.Keyring != "" {
-		c.override["keyring"] = o.Keyring
+		c.override.show()["keyring"] = o.Keyring
 	}
 	return c, c.readConf(conf)
 }
@@ -162,7 +162,7 @@ func (c *Config) args(args []string, conf *string) error {
 		case "id", "user":
 			c.Name.ID = value
 		default:
-			c.override[key] = value
+			c.override.show()[key] = value
 		}
 	}
 	return nil
@@ -210,7 +210,7 @@ func (c *Config) Get(key string) (string, bool) {
 }
 
 func (c *Config) raw(key string) (string, bool) {
-	if v, ok := c.override[key]; ok {
+	if v, ok := c.override.show()[key]; ok {
 		return v, true
 	}
 	for _, section := range []string{c.Name.String(), c.Name.Type.String(), "global"} {

@@ -163,7 +163,7 @@ func (s *monSession) Done(globalID uint64, mode msgr.AuthMode, payload []byte) (
 			}
 		}
 	}
-	return session.secret, secret, s.finish(globalID, grants)
+	return session.bytes(), secret, s.finish(globalID, grants)
 }
 
 // finish makes the session's outcome the client's.

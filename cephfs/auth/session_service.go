@@ -128,7 +128,7 @@ func (s *serviceSession) Done(_ uint64, mode msgr.AuthMode, payload []byte) (ses
 		return nil, nil, s.fail(0, err)
 	}
 	s.c.accepted(s.ticket)
-	return s.ticket.key.secret, secret, nil
+	return s.ticket.key.bytes(), secret, nil
 }
 
 func (s *serviceSession) fail(no syscall.Errno, err error) error { return s.c.fail(s.peer, no, err) }

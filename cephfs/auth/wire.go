@@ -98,7 +98,7 @@ func decodeGrants(d *denc.Decoder, key Key, old *ticket) ([]grant, error) {
 // and never empty. An empty one would sign nothing and seal nothing.
 func decodeSessionKey(d *denc.Decoder, field string) Key {
 	k := DecodeKey(d, field)
-	if n := len(k.secret); d.OK() && (n == 0 || n != k.Type.secretLen()) {
+	if n := len(k.bytes()); d.OK() && (n == 0 || n != k.Type.secretLen()) {
 		d.Fail(fmt.Sprintf("%s(%v, %d bytes)", field, k.Type, n), denc.ErrValue)
 		return Key{}
 	}
