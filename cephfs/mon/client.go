@@ -53,7 +53,7 @@ type Client struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	wake   chan struct{} // of run; has room for one
-	queue  chan delivery // to deliver
+	queue  *deliveries   // to deliver
 	wg     sync.WaitGroup
 
 	mu       sync.Mutex
@@ -83,9 +83,6 @@ const (
 	loginPoll            = 5 * time.Second
 )
 
-// deliveries is how many maps may wait for their handlers.
-const deliveries = 64
-
 // New returns a client and starts to look for a monitor.
 func New(o Options) (*Client, error) {
 	if o.Messenger == nil || o.Auth == nil {
@@ -109,7 +106,7 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{
 		opts: o, auth: o.Auth, log: o.Logger,
-		wake: make(chan struct{}, 1), queue: make(chan delivery, deliveries),
+		wake: make(chan struct{}, 1), queue: newDeliveries(maxDeliveryBytes),
 		changed: make(chan struct{}), sessions: map[*monSession]bool{},
 		subs: map[What][]*Subscription{}, commands: map[uint64]*pending{}, versions: map[uint64]*pending{},
 	}
@@ -131,6 +128,7 @@ func (c *Client) Close() {
 	}
 	c.closed = true
 	c.cancel()
+	c.queue.close()
 	var done []chan struct{}
 	for s := range c.sessions {
 		s.conn.Close()

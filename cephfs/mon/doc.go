@@ -20,12 +20,13 @@
 // # Goroutines
 //
 // A Client runs two: run, which looks for monitors and renews tickets, and
-// deliver, which calls the subscribers' handlers one after the other. The
+// deliver, which calls the subscribers' handlers one after the other, from a
+// queue bounded in bytes: slow ones stop what is received from the monitor. The
 // methods of monSession and tell run on the messenger's dispatch goroutines.
 // Close waits for all of them.
 //
 // # Lock order
 //
 // Client.mu comes before the locks of the messenger, its connections and
-// package auth. No handler is called with it held.
+// package auth; the queue's lock is a leaf. No handler is called with either held.
 package mon

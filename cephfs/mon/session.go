@@ -96,10 +96,7 @@ func (s *monSession) Receive(conn *msgr.Conn, m *msgr.Message) {
 		return
 	}
 	if out != nil {
-		select {
-		case c.queue <- *out:
-		case <-c.ctx.Done():
-		}
+		c.queue.push(*out)
 	}
 }
 

@@ -142,12 +142,6 @@ func (c *Client) subscribeLocked(what []What) {
 	c.active.conn.Send(encodeSubscribe(what, wants, c.opts.Hostname))
 }
 
-// delivery is an update on its way to its subscriptions.
-type delivery struct {
-	update Update
-	to     []*Subscription
-}
-
 // mapLocked takes a message with something published.
 func (c *Client) mapLocked(m *msgr.Message) (*delivery, error) {
 	what, ok := subjects[m.Type]
@@ -188,21 +182,9 @@ func (c *Client) deliveryLocked(what What, epoch uint64, m *msgr.Message) *deliv
 	if len(to) == 0 {
 		return nil
 	}
-	return &delivery{Update{What: what, Type: m.Type, Epoch: epoch, Front: m.Front, Version: m.Version}, to}
-}
-
-// deliver calls the handlers.
-func (c *Client) deliver() {
-	defer c.wg.Done()
-	for {
-		select {
-		case <-c.ctx.Done():
-			return
-		case d := <-c.queue:
-			for _, s := range d.to {
-				c.handle(s, d.update)
-			}
-		}
+	return &delivery{
+		update: Update{What: what, Type: m.Type, Epoch: epoch, Front: m.Front, Version: m.Version}, to: to,
+		size: len(m.Front) + len(m.Middle) + m.DataLen(), // they share their storage
 	}
 }
 
