@@ -229,7 +229,7 @@ func (c *Conn) attempt() (ready time.Duration, err error) {
 	}
 
 	s := &stream{nc: nc}
-	c.sess.globalSeq = c.m.nextGlobalSeq(0)
+	c.sess.globalSeq, _ = c.m.nextGlobalSeq(0)
 	h := c.handshake(s, auth)
 	err = c.shake(s, h)
 	c.trusted = h.verified

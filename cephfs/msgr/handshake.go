@@ -48,11 +48,11 @@ type handshake struct {
 	sess     *session
 
 	// learn takes the address the peer saw us at and returns the one to
-	// identify with. nextGlobal gives a global seq above the given one. reset
-	// tells that the peer lost the session, and acked which messages it had
+	// identify with. nextGlobal gives a global seq above the given one, or
+	// false if that is too large. reset tells that the peer lost the session, and acked which messages it had
 	// received by the last stream; it fails if that cannot be.
 	learn      func(denc.Addr) (denc.Addr, error)
-	nextGlobal func(uint64) uint64
+	nextGlobal func(uint64) (uint64, bool)
 	reset      func(full bool)
 	acked      func(seq uint64) error
 	lossy      bool // we asked for it, or the server grants no more
@@ -125,6 +125,9 @@ func (h *handshake) receive(tag frame.Tag, payload []byte) error {
 		if err != nil {
 			return err
 		}
+		if seq >= maxSeq {
+			return faultf(KindProtocol, "connect seq %d", seq)
+		}
 		h.sess.connectSeq = seq + 1
 		return h.again(h.reconnect)
 	case actRetryGlobal:
@@ -132,7 +135,11 @@ func (h *handshake) receive(tag frame.Tag, payload []byte) error {
 		if err != nil {
 			return err
 		}
-		h.sess.globalSeq = h.nextGlobal(seq)
+		next, ok := h.nextGlobal(seq)
+		if !ok {
+			return faultf(KindProtocol, "global seq %d", seq)
+		}
+		h.sess.globalSeq = next
 		return h.again(h.reconnect)
 	case actReconnectOK:
 		seq, err := frame.DecodeNumber(tag, payload)

@@ -61,12 +61,22 @@ func (m *Messenger) learn(seen denc.Addr, local netip.Addr) (denc.Addr, error) {
 	return m.addr, nil
 }
 
-// nextGlobalSeq returns a number above all given before, and above least.
-func (m *Messenger) nextGlobalSeq(least uint64) uint64 {
+// maxSeq bounds the numbers that a peer may tell a client to go on from. It
+// leaves more than can be counted up to: one peer must not bring the numbers of
+// all to their end.
+const maxSeq = 1 << 63
+
+// nextGlobalSeq returns a number above all given before, and above least, which
+// a peer has seen; false if it cannot have. What was given before it can have,
+// from 2^63 on too.
+func (m *Messenger) nextGlobalSeq(least uint64) (uint64, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if least > m.globalSeq && least >= maxSeq {
+		return 0, false
+	}
 	m.globalSeq = max(m.globalSeq, least) + 1
-	return m.globalSeq
+	return m.globalSeq, true
 }
 
 // Connect opens a connection to a peer. It does not wait: the connection is

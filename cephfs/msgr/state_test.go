@@ -319,6 +319,33 @@ func TestRounds(t *testing.T) {
 	}
 }
 
+// TestLargeSeqs: what a peer claims to have seen does not wrap the numbers, nor
+// does it bring those of all connections to their end.
+func TestLargeSeqs(t *testing.T) {
+	for _, tag := range []frame.Tag{frame.TagSessionRetry, frame.TagSessionRetryGlobal} {
+		for _, seq := range []uint64{maxSeq, 1<<64 - 2, 1<<64 - 1} {
+			b := at(t, stateReconnect)
+			if err := b.receive(tag, payloadOf(frame.Number{Of: tag, Value: seq})); kindOf(err) != KindProtocol {
+				t.Errorf("%v %d: %v", tag, seq, err)
+			}
+			if b.sess.globalSeq != 1 || b.sess.connectSeq != 1 {
+				t.Errorf("%v %d: left seqs %d and %d", tag, seq, b.sess.globalSeq, b.sess.connectSeq)
+			}
+		}
+	}
+	// The largest there is gets an answer, and honest peers go on from it.
+	b := at(t, stateReconnect)
+	const tag = frame.TagSessionRetryGlobal
+	for _, seq := range []uint64{maxSeq - 1, maxSeq, maxSeq + 1} {
+		if err := b.receive(tag, payloadOf(frame.Number{Of: tag, Value: seq})); err != nil || b.sess.globalSeq != seq+1 {
+			t.Errorf("%d: %v, answered %d", seq, err, b.sess.globalSeq)
+		}
+	}
+	if err := b.receive(tag, payloadOf(frame.Number{Of: tag, Value: maxSeq + 3})); kindOf(err) != KindProtocol {
+		t.Errorf("above all that was given: %v", err)
+	}
+}
+
 // FuzzHandshake feeds any frames to a handshake in any state.
 func FuzzHandshake(f *testing.F) {
 	for s := stateHello; s < stateReady; s++ {
