@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -231,5 +233,91 @@ func TestReleasedOfEnded(t *testing.T) {
 		if n := released.Load(); n != 1 {
 			t.Errorf("released %d times", n)
 		}
+	})
+}
+
+// TestEarlyAnswer: an OSD answers what it did not read to the end. The answer
+// counts, and the context still ends the wait for the buffer.
+func TestEarlyAnswer(t *testing.T) {
+	run(t, nil, func(t *testing.T, e *env) {
+		e.stall(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		ended := make(chan error, 1)
+		buf := bytes.Repeat([]byte("A"), 1<<20)
+		go func() { ended <- e.c.WriteFull(ctx, obj(1, "x"), buf) }()
+		synctest.Wait()
+		rq := *e.osds[0].Seen()[0]
+		rq.Tid++
+		rq.Object.Name = "x"
+		rq.Refuse(0).Send()
+		if err := <-ended; err != nil || time.Since(begin) != time.Second {
+			t.Errorf("ended after %v with %v", time.Since(begin), err)
+		}
+		for i := range buf {
+			buf[i] = 'B'
+		}
+		e.unstall()
+		time.Sleep(10 * time.Second)
+	})
+}
+
+// TestBuffersUnderChaos: callers use their buffers again as soon as a write
+// returned, however it did, while connections break, OSDs do not read and
+// contexts end at any moment. What is stored is what somebody wrote.
+func TestBuffersUnderChaos(t *testing.T) {
+	run(t, nil, func(t *testing.T, e *env) {
+		for _, o := range e.osds {
+			o.Script(func(rq *cephtest.OSDRequest) {
+				switch rand.IntN(10) {
+				case 0:
+					time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond) // reads nothing
+				case 1:
+					rq.Stream.Reset()
+					return
+				}
+				for i := range rq.Ops {
+					if d := rq.Ops[i].Data; len(d) > 0 && (d[0] == 0xff || bytes.Count(d, d[:1]) != len(d)) {
+						t.Errorf("a message of %d bytes with what nobody wrote", len(d))
+					}
+				}
+				rq.Answer()
+			})
+		}
+		var wg sync.WaitGroup
+		var done atomic.Int32
+		for g := range 8 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(2, uint64(g)))
+				buf := make([]byte, 200<<10)
+				var op Op
+				for i := range 40 {
+					b := buf[:1+rng.IntN(len(buf))]
+					for k := range b {
+						b[k] = byte(g*16 + i%16)
+					}
+					op.Reset()
+					op.WriteFull(b)
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.IntN(40))*time.Millisecond)
+					_, err := e.c.Do(ctx, obj(2, fmt.Sprint(rng.IntN(6))), &op)
+					cancel()
+					for k := range b {
+						b[k] = 0xff
+					}
+					if err == nil {
+						done.Add(1)
+					} else if !errors.Is(err, context.DeadlineExceeded) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if done.Load() == 0 {
+			t.Error("nothing was done")
+		}
+		s := e.c.Stats()
+		t.Logf("%d of 320 done; %+v", done.Load(), s)
 	})
 }

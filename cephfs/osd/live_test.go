@@ -176,6 +176,30 @@ func live(t testing.TB, mode msgr.AuthMode, change func(*Options)) *cluster {
 	return k
 }
 
+// TestLiveTwoClients: clients of one messenger, beside and after each other, on
+// one object.
+func TestLiveTwoClients(t *testing.T) {
+	k := live(t, 0, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	pool, _ := k.pool(false)
+	o := Object{Pool: pool, Name: "x"}
+	for i := range 3 {
+		after := New(Options{Messenger: k.msgr, Maps: k.maps})
+		for j, c := range []*Client{after, k.c} {
+			want := fmt.Sprint(i, j)
+			if err := c.WriteFull(ctx, o, []byte(want)); err != nil {
+				t.Error(err)
+			}
+			b := make([]byte, 16)
+			if n, err := k.c.Read(ctx, o, 0, b); err != nil || string(b[:n]) != want {
+				t.Errorf("%q was written and acknowledged, the object holds %q, %v", want, b[:n], err)
+			}
+		}
+		after.Close()
+	}
+}
+
 // TestLiveRoundTrip: what this client writes the rados tool reads, and the
 // other way round, in both modes and both kinds of pool.
 func TestLiveRoundTrip(t *testing.T) {

@@ -58,6 +58,9 @@ type request struct {
 
 	tried []*try // messages that may refer to data, oldest first; see reclaim
 
+	first try     // storage of the first message
+	room  [1]*try // for tried
+
 	// holds counts what must be over before the completion: one for the result,
 	// and one for each message with data in the messenger's hands.
 	holds atomic.Int32
@@ -123,10 +126,15 @@ func (r *request) messageLocked(ms *mapState) *try {
 	default:
 		patchOp(r.front, &h)
 	}
-	t := &try{r: r, link: r.link, Message: msgr.Message{
+	t := &r.first
+	if r.tries > 0 {
+		t = new(try)
+	}
+	t.r, t.link = r, r.link
+	t.Message = msgr.Message{
 		Type: msgOp, Priority: opPriority, Version: opVersion, Compat: opCompat,
 		Tid: r.c.tidBase + r.tid, Front: r.front, Data: r.data,
-	}}
+	}
 	if len(r.data) > 0 {
 		r.holds.Add(1)
 		t.Sent = t.written

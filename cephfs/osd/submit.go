@@ -48,6 +48,7 @@ func (c *Client) submit(ctx context.Context, o Object, op *Op, done func(*Reply,
 		r.data = op.data()
 	}
 	r.holds.Store(1)
+	r.tried = r.room[:0]
 	if err := c.admit(ctx, r); err != nil {
 		return nil, r.fail(err)
 	}
