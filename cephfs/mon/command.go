@@ -1,6 +1,7 @@
 package mon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,7 +24,8 @@ type Command struct {
 	// asked for as JSON; an empty format asks for text.
 	Args Args
 	// Input is what some commands take besides their arguments, such as
-	// a keyring or a CRUSH map.
+	// a keyring or a CRUSH map. It is the caller's again when the command
+	// returns, also if its context ended.
 	Input []byte
 	// Repeatable lets the command be put again when a connection breaks before
 	// the answer. Commands known to only read are so in any case.
@@ -117,12 +119,8 @@ func (c *Client) Command(ctx context.Context, cmd Command) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pending{again: cmd.repeatable(), target: "mon", prefix: cmd.prefix(), done: make(chan struct{})}
 	c.mu.Lock()
-	c.tid++
-	tid := c.tid
-	p.message = func() *msgr.Message { return encodeMonCommand(tid, c.fsidLocked(), text, cmd.Input) }
-	err = c.submitLocked(c.commands, tid, p)
+	p, tid, err := c.commandLocked(&cmd, text)
 	c.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -131,6 +129,16 @@ func (c *Client) Command(ctx context.Context, cmd Command) (*Result, error) {
 		return nil, err
 	}
 	return &p.result, nil
+}
+
+// commandLocked enters a command and sends it if there is a monitor.
+func (c *Client) commandLocked(cmd *Command, text string) (p *pending, tid uint64, err error) {
+	c.tid++
+	tid = c.tid
+	input := bytes.Clone(cmd.Input) // it may still be queued when the caller's wait has ended
+	p = &pending{again: cmd.repeatable(), target: "mon", prefix: cmd.prefix(), done: make(chan struct{})}
+	p.message = func() *msgr.Message { return encodeMonCommand(tid, c.fsidLocked(), text, input) }
+	return p, tid, c.submitLocked(c.commands, tid, p)
 }
 
 // Version asks for the newest and the oldest epoch that the monitors have of
@@ -170,8 +178,9 @@ func (c *Client) sendLocked(p *pending) {
 	if c.active == nil || c.monmap == nil {
 		return
 	}
-	p.sent = true
-	c.active.conn.Send(p.message())
+	// A connection that is closed already took nothing: then p waits for the
+	// next monitor, and its outcome is known.
+	p.sent = c.active.conn.Send(p.message()) == nil
 }
 
 // wait waits for p, and takes it out of its table if ctx ends first.

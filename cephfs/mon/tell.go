@@ -225,7 +225,7 @@ func (c *Client) tellOnce(ctx context.Context, t *tell, kind denc.EntityType, ad
 	if err != nil {
 		return err
 	}
-	conn.Send(m)
+	sent := conn.Send(m) == nil // else the connection ended before it
 	select {
 	case <-t.p.done:
 		err = t.p.err
@@ -235,7 +235,8 @@ func (c *Client) tellOnce(ctx context.Context, t *tell, kind denc.EntityType, ad
 		err = ErrClosed
 	}
 	conn.Close()
-	<-t.ended
+	<-t.ended // nothing of input is used any more
+	t.reached = t.reached && sent
 	return err
 }
 
