@@ -16,6 +16,10 @@
 //   - [Stream.SendFrame] and [Stream.SendRaw] send anything at all,
 //     [Stream.Reset] breaks the connection, [Peer.Forget] loses the sessions.
 //
+// [Monitors] are the monitors of a cluster, with authentication ([Cephx]),
+// maps, subscriptions and commands. An [OSD] carries out operations on
+// [Objects] and can block, refuse, delay and repeat them: [OSD.Script].
+//
 // Each stream has two goroutines: one reads and calls the hooks, one writes
 // what was sent, so that sending never waits. A peer's mutex guards its
 // sessions, a stream's mutex what it has to write; the first may be held while
