@@ -11,7 +11,9 @@ import (
 // Maps stands for its default.
 type Options struct {
 	// Messenger makes the connections. Its address is the one that a blocklist
-	// names. The client closes its connections, not the messenger.
+	// names. The client closes its connections, not the messenger. It should
+	// take answers of 128 MiB, as it does by default: an answer that is larger
+	// than it takes breaks the connection.
 	Messenger *msgr.Messenger
 	// Maps brings the osdmaps.
 	Maps MapSource

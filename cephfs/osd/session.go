@@ -156,6 +156,9 @@ func (s *session) shut() {
 
 // lost takes notice of the end of a connection.
 func (s *session) lost(l *link, err error) {
+	if msgr.KindOf(err) == msgr.KindLength {
+		s.c.strike(l, err) // while its requests still say that they are on it
+	}
 	s.mu.Lock()
 	given := s.link.Load() != l // up: the map said so, or the client is closed
 	l.die()
@@ -174,9 +177,6 @@ func (s *session) lost(l *link, err error) {
 	}
 	s.c.stats.lost.Add(1)
 	s.c.log.Info("osd: connection lost", "osd", s.osd, "addr", l.addrs, "error", err)
-	if msgr.KindOf(err) == msgr.KindLength {
-		s.c.strike(l, err)
-	}
 	s.c.wantNext() // perhaps it is down
 	s.c.walk(func(r *request) bool { return r.session == s })
 }

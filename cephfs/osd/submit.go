@@ -181,7 +181,8 @@ func (c *Client) Read(ctx context.Context, o Object, off uint64, b []byte) (int,
 	return reply.Results[0].N, nil
 }
 
-// Write writes b at off.
+// Write writes b at off. As with [Client.Do], b is the caller's again when it
+// returns, and the same goes for the methods that follow.
 func (c *Client) Write(ctx context.Context, o Object, off uint64, b []byte) error {
 	var op Op
 	op.Write(off, b)
