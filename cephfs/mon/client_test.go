@@ -433,8 +433,9 @@ func TestLegacyMonitors(t *testing.T) {
 // Tickets are renewed over the session, for hours; the client's own ticket by
 // a new session, which nobody notices.
 func TestRenewal(t *testing.T) {
-	run(t, "a b", func(t *testing.T, c *cluster) {
-		c.cephx.Validity(time.Hour, 4*time.Hour)
+	// Before the client starts: it asks for its first tickets at once.
+	valid := func(c *cluster, _ *mon.Options, _ *auth.Options) { c.cephx.Validity(time.Hour, 4*time.Hour) }
+	runWith(t, "a b", valid, func(t *testing.T, c *cluster) {
 		c.ready()
 		id := c.mon.GlobalID()
 		for range 13 {
