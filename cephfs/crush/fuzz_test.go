@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"capstan/cephfs/denc"
+	"capstan/internal/testutil"
 )
 
 // FuzzMap decodes a map and maps with it: no input may panic, and none may make
@@ -18,7 +19,7 @@ func FuzzMap(f *testing.F) {
 	}
 	for i, path := range maps {
 		if i%3 == 0 || strings.Contains(path, "msr") {
-			f.Add(readGzip(f, path), uint32(i), uint8(4))
+			f.Add(testutil.ReadGzip(f, path), uint32(i), uint8(4))
 		}
 	}
 	weights := make([]uint32, 64)

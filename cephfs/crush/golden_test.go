@@ -2,10 +2,8 @@ package crush
 
 import (
 	"bytes"
-	"compress/gzip"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"capstan/internal/testutil"
 )
 
 // The recordings in testdata hold for each case of goldenCases the binary map and
@@ -39,7 +39,7 @@ func TestGolden(t *testing.T) {
 			if *update {
 				record(t, c, path)
 			}
-			compareGolden(t, readGzip(t, path+".crush.gz"), readGzip(t, path+".mappings.gz"))
+			compareGolden(t, testutil.ReadGzip(t, path+".crush.gz"), testutil.ReadGzip(t, path+".mappings.gz"))
 		})
 	}
 }
@@ -75,8 +75,8 @@ func record(t *testing.T, c goldenCase, path string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	writeGzip(t, path+".crush.gz", m)
-	writeGzip(t, path+".mappings.gz", out)
+	testutil.WriteGzip(t, path+".crush.gz", m)
+	testutil.WriteGzip(t, path+".mappings.gz", out)
 }
 
 // toolRetry runs crushtool again when it hangs: that of release 16 now and then
@@ -110,7 +110,7 @@ func runTool(t *testing.T, c goldenCase, from, to int) (m, out []byte) {
 		t.Fatalf("%v\n%.1000s\n%.3000s", err, stderr.Bytes(), c.text)
 	}
 	head, rest, _ := strings.Cut(string(raw), "----\n")
-	m = gunzip(t, decodeBase64(t, head))
+	m = testutil.Gunzip(t, decodeBase64(t, head))
 
 	var w bytes.Buffer
 	lines := 0
@@ -235,34 +235,4 @@ func format(items []int32) string {
 		}
 	}
 	return string(s)
-}
-
-func readGzip(t testing.TB, path string) []byte {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return gunzip(t, b)
-}
-
-func gunzip(t testing.TB, b []byte) []byte {
-	r, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-func writeGzip(t *testing.T, path string, b []byte) {
-	var w bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&w, gzip.BestCompression)
-	_, _ = z.Write(b)
-	_ = z.Close()
-	if err := os.WriteFile(path, w.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }

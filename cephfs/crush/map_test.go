@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"capstan/cephfs/denc"
+	"capstan/internal/testutil"
 )
 
 // smallMap has a root of hosts with disks each, straw2 and of weight 1.
@@ -237,7 +238,7 @@ func BenchmarkDo(b *testing.B) {
 		{"msr", "msr-0", 6},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
-			m, err := Decode(readGzip(b, "testdata/"+bc.path+".crush.gz"))
+			m, err := Decode(testutil.ReadGzip(b, "testdata/"+bc.path+".crush.gz"))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -254,7 +255,7 @@ func BenchmarkDo(b *testing.B) {
 
 func TestMappingsDoNotAllocate(t *testing.T) {
 	for _, name := range []string{"straw2-3", "uniform", "mixed-0", "weight-set-positions", "msr-0", "msr-1"} {
-		m, err := Decode(readGzip(t, "testdata/"+name+".crush.gz"))
+		m, err := Decode(testutil.ReadGzip(t, "testdata/"+name+".crush.gz"))
 		if err != nil {
 			t.Fatal(err)
 		}

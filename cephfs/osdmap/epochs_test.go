@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"capstan/cephfs/crush"
+	"capstan/internal/testutil"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -26,7 +27,7 @@ type epochs struct {
 
 func readEpochs(t testing.TB, path string) epochs {
 	e := epochs{full: map[uint32][]byte{}, inc: map[uint32][]byte{}}
-	r := tar.NewReader(bytes.NewReader(readGzip(t, path)))
+	r := tar.NewReader(bytes.NewReader(testutil.ReadGzip(t, path)))
 	for {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -20,6 +19,7 @@ import (
 
 	"capstan/cephfs/crush"
 	"capstan/cephfs/denc"
+	"capstan/internal/testutil"
 
 	"github.com/google/uuid"
 )
@@ -75,7 +75,7 @@ func goldenCases() (cases []goldenCase) {
 // randomMap makes the map of a case.
 func randomMap(t testing.TB, c goldenCase) *Map {
 	r := rand.New(rand.NewPCG(c.seed, 2))
-	cm, err := crush.Decode(readGzip(t, filepath.Join("..", "crush", "testdata", c.crush+".crush.gz")))
+	cm, err := crush.Decode(testutil.ReadGzip(t, filepath.Join("..", "crush", "testdata", c.crush+".crush.gz")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,14 +191,14 @@ func TestGolden(t *testing.T) {
 				if err := os.MkdirAll("testdata", 0o755); err != nil {
 					t.Fatal(err)
 				}
-				writeGzip(t, path+".osdmap.gz", m)
-				writeGzip(t, path+".pgs.gz", out)
+				testutil.WriteGzip(t, path+".osdmap.gz", m)
+				testutil.WriteGzip(t, path+".pgs.gz", out)
 			}
-			m, err := Decode(readGzip(t, path+".osdmap.gz"))
+			m, err := Decode(testutil.ReadGzip(t, path+".osdmap.gz"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			comparePGs(t, m, readGzip(t, path+".pgs.gz"))
+			comparePGs(t, m, testutil.ReadGzip(t, path+".pgs.gz"))
 		})
 	}
 }
@@ -307,30 +307,4 @@ func format(osds []int32) string {
 		}
 	}
 	return "[" + strings.Join(s, ",") + "]"
-}
-
-func readGzip(t testing.TB, path string) []byte {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-func writeGzip(t *testing.T, path string, b []byte) {
-	var w bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&w, gzip.BestCompression)
-	_, _ = z.Write(b)
-	_ = z.Close()
-	if err := os.WriteFile(path, w.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }

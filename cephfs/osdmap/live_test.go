@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"capstan/cephfs/crush"
+	"capstan/internal/testutil"
 )
 
 // TestLiveCluster compares with a running cluster: every group of its map with
@@ -87,7 +88,7 @@ func TestLiveCluster(t *testing.T) {
 }
 
 func BenchmarkPlace(b *testing.B) {
-	m, err := Decode(readGzip(b, "testdata/r16-straw2-5.osdmap.gz"))
+	m, err := Decode(testutil.ReadGzip(b, "testdata/r16-straw2-5.osdmap.gz"))
 	if err != nil {
 		b.Fatal(err)
 	}
