@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,14 +174,14 @@ func TestRoundTrip(t *testing.T) {
 			})
 			d := newClient()
 			c := r.connect(policy, d)
-			sent := 0
+			var sent atomic.Int64
 			var want []*msgr.Message
 			for i := range 40 {
 				m := &msgr.Message{
 					Type: 42, Priority: 63, Version: 8, Compat: 2, Tid: uint64(i + 1),
 					Front: []byte(fmt.Sprintf("front %d", i)), Middle: bytes.Repeat([]byte("m"), i%3*400),
 					Data: [][]byte{bytes.Repeat([]byte("d"), i*300), nil, bytes.Repeat([]byte("e"), i)},
-					Sent: func() { sent++ },
+					Sent: func() { sent.Add(1) },
 				}
 				want = append(want, m)
 				if err := c.Send(m); err != nil {
@@ -188,8 +189,8 @@ func TestRoundTrip(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			if len(d.msgs) != len(want) || sent != len(want) {
-				t.Fatalf("policy %v: %d of %d messages came back, %d are sent: %v", policy, len(d.msgs), len(want), sent, c.Err())
+			if len(d.msgs) != len(want) || int(sent.Load()) != len(want) {
+				t.Fatalf("policy %v: %d of %d messages came back, %d are sent: %v", policy, len(d.msgs), len(want), sent.Load(), c.Err())
 			}
 			for i, m := range d.msgs {
 				w := want[i]
