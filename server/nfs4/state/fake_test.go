@@ -19,6 +19,9 @@ type fakeVolume struct {
 	lockErr error                     // answer of Lock, if set
 	gate    func(op string)           // called before each operation, without mu
 	after   func(op string) (e error) // called behind Lock's work: an error although it was done
+	refused func()                    // called once, between a conflict and its answer, without mu
+
+	conflict bool // the call that answers met a lock
 }
 
 func newFakeVolume() *fakeVolume {
@@ -62,6 +65,22 @@ func (v *fakeVolume) setGate(g func(op string)) {
 	v.gate = g
 }
 
+// answer ends a call that may have met a lock.
+func (v *fakeVolume) answer() {
+	v.mu.Lock()
+	f := v.refused
+	if !v.conflict {
+		f = nil
+	}
+	if v.conflict = false; f != nil {
+		v.refused = nil
+	}
+	v.mu.Unlock()
+	if f != nil {
+		f()
+	}
+}
+
 type fakeFile struct {
 	export.File // panics on what is not used
 	v           *fakeVolume
@@ -93,6 +112,7 @@ func (f *fakeFile) table() *rangelock.Table {
 
 func (f *fakeFile) Lock(_ context.Context, l export.Lock) (*export.Lock, error) {
 	f.v.enter("lock")
+	defer f.v.answer()
 	f.v.mu.Lock()
 	defer f.v.mu.Unlock()
 	need := AccessRead
@@ -106,6 +126,7 @@ func (f *fakeFile) Lock(_ context.Context, l export.Lock) (*export.Lock, error) 
 		return nil, f.v.lockErr
 	}
 	if c, ok := f.table().Lock(l); !ok {
+		f.v.conflict = true
 		return &c, export.ErrLocked
 	}
 	if f.v.after != nil {
@@ -116,9 +137,11 @@ func (f *fakeFile) Lock(_ context.Context, l export.Lock) (*export.Lock, error) 
 
 func (f *fakeFile) TestLock(_ context.Context, l export.Lock) (*export.Lock, error) {
 	f.v.enter("test")
+	defer f.v.answer()
 	f.v.mu.Lock()
 	defer f.v.mu.Unlock()
 	if c, ok := f.table().Test(l); !ok {
+		f.v.conflict = true
 		return &c, nil
 	}
 	return nil, nil

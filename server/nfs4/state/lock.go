@@ -84,6 +84,7 @@ func (c *Client) Lock(ctx context.Context, a *LockArgs) (nfsv4.StateID, *LockDen
 
 // askLock asks the Volume for a lock until no expired client is in the way.
 func (c *Client) askLock(ctx context.Context, ask func(context.Context) (*export.Lock, error)) (*LockDenied, error) {
+	var unknown uint64 // owner of the lock in the way last time, if nobody knew it
 	for range yieldRounds {
 		inTheWay, err := ask(context.WithoutCancel(ctx))
 		if inTheWay == nil {
@@ -91,6 +92,10 @@ func (c *Client) askLock(ctx context.Context, ask func(context.Context) (*export
 		}
 		holder := c.store.numbers.get(inTheWay.Owner)
 		if holder == nil {
+			if inTheWay.Owner != unknown { // perhaps one that was given back since the Volume looked
+				unknown = inTheWay.Owner
+				continue
+			}
 			return &LockDenied{Range: rangeOf(*inTheWay)}, export.ErrLocked
 		}
 		d := &LockDenied{Range: rangeOf(*inTheWay), ClientID: holder.client.id, Owner: []byte(holder.name)}

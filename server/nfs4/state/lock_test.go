@@ -161,13 +161,44 @@ func TestLockOfAForeigner(t *testing.T) { // 18.10.3
 	w := newWorld(t, nil)
 	p := w.connect("a", 1)
 	po := p.mustOpen("o", key(1), both, none)
-	w.vol.locks[key(1).Object].Lock(export.Lock{Owner: 0, Write: true, Start: 3, End: export.LockEnd})
-	_, d, st := p.lock("l", po, key(1), LockRange{Length: 10})
-	w.want(st, nfsv4.ErrDenied, "LOCK")
-	if d.ClientID != 0 || d.Owner != nil || d.Range != (LockRange{true, 3, math.MaxUint64}) {
-		t.Errorf("denied by %+v", d)
+	for _, owner := range []uint64{0, 1 << 62} {
+		w.vol.locks[key(1).Object].Lock(export.Lock{Owner: owner, Write: true, Start: 3, End: export.LockEnd})
+		_, d, st := p.lock("l", po, key(1), LockRange{Length: 10})
+		w.want(st, nfsv4.ErrDenied, "LOCK")
+		if d.ClientID != 0 || d.Owner != nil || d.Range != (LockRange{true, 3, math.MaxUint64}) {
+			t.Errorf("denied by %+v", d)
+		}
+		w.vol.locks[key(1).Object].UnlockOwner(owner)
 	}
-	w.vol.locks[key(1).Object].UnlockOwner(0)
+}
+
+// What was in the way when the Volume looked, and is given back with its owner
+// before the answer, is not in the way.
+func TestLockGivenBackMeanwhile(t *testing.T) {
+	for name, ask := range map[string]func(w *world, q *peer, open nfsv4.StateID) nfsv4.Status{
+		"LOCK": func(w *world, q *peer, open nfsv4.StateID) nfsv4.Status {
+			_, _, st := q.lock("l", open, key(1), LockRange{Write: true, Length: 10})
+			return st
+		},
+		"LOCKT": func(w *world, q *peer, _ nfsv4.StateID) (st nfsv4.Status) {
+			q.do(func(c *Client) {
+				f := w.vol.file(key(1).Object, both)
+				defer f.Close()
+				_, st = c.LockT(context.Background(), &LockTArgs{Range: LockRange{Write: true, Length: 10}, Owner: []byte("l"), File: f})
+			})
+			return st
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			p, q := w.connect("a", 1), w.connect("b", 1)
+			po, qo := p.mustOpen("o", key(1), both, none), q.mustOpen("o", key(1), both, none)
+			_, _, st := p.lock("l", po, key(1), LockRange{Write: true, Length: 10})
+			w.want(st, ok, "LOCK")
+			w.vol.refused = func() { w.want(p.close(po, key(1)), ok, "CLOSE") }
+			w.want(ask(w, q, qo), ok, name)
+		})
+	}
 }
 
 // A LOCK that fails leaves nothing, whatever the failure, even one that came
