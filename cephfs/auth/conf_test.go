@@ -227,6 +227,14 @@ func TestEnvironment(t *testing.T) {
 	if _, err := Load(LoadOptions{Getenv: env(map[string]string{"CEPH_ARGS": `--id "x`})}); err == nil {
 		t.Error("an open quote in CEPH_ARGS passed")
 	}
+	for args, want := range map[string]string{
+		"-c": "CEPH_ARGS: -c needs a value", "--id x --conf": "CEPH_ARGS: --conf needs a value",
+		"-k --id=x": "CEPH_ARGS: -k needs a value", "--mon-host --id=x": "CEPH_ARGS: --mon-host needs a value",
+	} {
+		if _, err := Load(LoadOptions{Getenv: env(map[string]string{"CEPH_ARGS": args})}); err == nil || err.Error() != want {
+			t.Errorf("CEPH_ARGS=%q: %v, want %q", args, err, want)
+		}
+	}
 	if _, err := Load(LoadOptions{Args: []string{"--name", "admin"}, Getenv: env(nil)}); err == nil {
 		t.Error("a bad name passed")
 	}

@@ -122,6 +122,9 @@ func (c *Config) path(p string) string {
 	return p
 }
 
+// valued are options that are no flags: without a value they are a mistake.
+var valued = []string{"conf", "cluster", "name", "id", "user", "keyring", "keyfile", "key", "mon_host"}
+
 // args takes options in the manner of Ceph's tools. What it does not know it
 // takes as the value of a setting.
 func (c *Config) args(args []string, conf *string) error {
@@ -141,6 +144,9 @@ func (c *Config) args(args []string, conf *string) error {
 		}
 		if !has {
 			if i+1 == len(args) || strings.HasPrefix(args[i+1], "--") {
+				if short[a] != "" || slices.Contains(valued, key) {
+					return fmt.Errorf("%s needs a value", a)
+				}
 				value = "true" // a flag
 			} else {
 				i++

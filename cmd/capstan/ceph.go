@@ -39,7 +39,7 @@ func cephCommand() *cobra.Command {
 		Short: "talk to a Ceph cluster with capstan's own client",
 		Long: "ceph shows what capstan's own Ceph client makes of a cluster, with the answers of Ceph's tools:\n" +
 			"it reads ceph.conf, the keyring, CEPH_CONF, CEPH_KEYRING and CEPH_ARGS as they do. What it does to\n" +
-			"objects waits for a full pool or a lost OSD as long as it takes; Ctrl-C ends it.",
+			"objects waits for a full pool or a lost OSD as long as it takes, and says so; Ctrl-C ends it.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return errors.New("say what to do: `capstan ceph --help` lists it")
@@ -89,12 +89,14 @@ func (f *cephFlags) run(do func(ctx context.Context, f *cephFlags, c *cluster.Cl
 		if f.verbose {
 			o.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}
-		c, err := connectCluster(cmd.Context(), o, f.timeout)
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		c, err := connectCluster(ctx, o, f.timeout)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		return do(cmd.Context(), f, c, cmd, args)
+		return do(ctx, f, c, cmd, args)
 	}
 }
 
@@ -219,13 +221,22 @@ func osdSet(osds []int32) string {
 	return string(append(b, ']'))
 }
 
+// objectName names an object as the user does: POOL/OBJECT, or
+// POOL/NAMESPACE/OBJECT.
+func objectName(args []string, o osd.Object) string {
+	if o.Namespace != "" {
+		return args[0] + "/" + o.Namespace + "/" + args[1]
+	}
+	return args[0] + "/" + args[1]
+}
+
 // objectError names an object as the user does, and what an EPERM is about.
-func objectError(args []string, err error) error {
+func objectError(args []string, o osd.Object, err error) error {
 	var e *osd.Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	err = fmt.Errorf("%s %s/%s: %w", e.Op, args[0], args[1], e.Err)
+	err = fmt.Errorf("%s %s: %w", e.Op, objectName(args, o), e.Err)
 	if errors.Is(err, syscall.EPERM) {
 		return fmt.Errorf("%w (do the user's osd caps allow it?)", err)
 	}
@@ -252,6 +263,7 @@ func cephPut(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.C
 	// A pool without overwrites takes whole stripes only, but for the last.
 	align := c.OSD.Alignment(o.Pool)
 	buf := make([]byte, (chunk+align-1)/align*align)
+	w := &waiter{c: c, args: args, at: o, write: true, errs: cmd.ErrOrStderr(), tick: patience}
 	var off uint64
 	for {
 		n, err := io.ReadFull(in, buf)
@@ -261,14 +273,14 @@ func cephPut(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.C
 		}
 		switch {
 		case off == 0:
-			err = c.OSD.WriteFull(ctx, o, buf[:n])
+			err = w.do(ctx, func(ctx context.Context) error { return c.OSD.WriteFull(ctx, o, buf[:n]) })
 		case n > 0:
-			err = c.OSD.Append(ctx, o, buf[:n])
+			err = w.do(ctx, func(ctx context.Context) error { return c.OSD.Append(ctx, o, buf[:n]) })
 		default:
 			err = nil
 		}
 		if err != nil {
-			return objectError(args, err)
+			return err
 		}
 		off += uint64(n)
 		if end {
@@ -283,10 +295,15 @@ func cephGet(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.C
 		return err
 	}
 	buf := make([]byte, chunk)
+	w := &waiter{c: c, args: args, at: o, errs: cmd.ErrOrStderr(), tick: patience}
+	n, off := 0, uint64(0)
+	read := func(ctx context.Context) (err error) {
+		n, err = c.OSD.Read(ctx, o, off, buf)
+		return err
+	}
 	// The first read tells whether there is such an object, before a file is made.
-	n, err := c.OSD.Read(ctx, o, 0, buf)
-	if err != nil {
-		return objectError(args, err)
+	if err := w.do(ctx, read); err != nil {
+		return err
 	}
 	out := cmd.OutOrStdout()
 	if args[2] != "-" {
@@ -297,7 +314,6 @@ func cephGet(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.C
 		defer func() { err = errors.Join(err, file.Close()) }()
 		out = file
 	}
-	var off uint64
 	for {
 		if _, err := out.Write(buf[:n]); err != nil {
 			return err
@@ -306,8 +322,8 @@ func cephGet(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.C
 			return nil
 		}
 		off += uint64(n)
-		if n, err = c.OSD.Read(ctx, o, off, buf); err != nil {
-			return objectError(args, err)
+		if err := w.do(ctx, read); err != nil {
+			return err
 		}
 	}
 }
@@ -317,9 +333,14 @@ func cephStat(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.
 	if err != nil {
 		return err
 	}
-	size, mtime, err := c.OSD.Stat(ctx, o)
-	if err != nil {
-		return objectError(args, err)
+	var size uint64
+	var mtime time.Time
+	w := &waiter{c: c, args: args, at: o, errs: cmd.ErrOrStderr(), tick: patience}
+	if err := w.do(ctx, func(ctx context.Context) (err error) {
+		size, mtime, err = c.OSD.Stat(ctx, o)
+		return err
+	}); err != nil {
+		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s/%s mtime %s, size %d\n", args[0], o.Name, mtime.UTC().Format("2006-01-02T15:04:05.000000-0700"), size)
 	return err
