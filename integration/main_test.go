@@ -28,8 +28,9 @@ func TestMain(m *testing.M) {
 const envRole = "CAPSTAN_LAB_ROLE"
 
 var roles = map[string]func() int{
-	"capstan": fakeCapstan,
-	"victim":  victim,
+	"capstan":  fakeCapstan,
+	"roughnet": roughnet,
+	"victim":   victim,
 }
 
 // leftovers lists what this process started or made and did not take back: children, mounts, scratch.

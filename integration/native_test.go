@@ -21,8 +21,7 @@ var nativePackages = []string{"msgr", "mon", "osd"}
 // be killed and started again.
 func nativeCluster(t *testing.T) *Cluster {
 	t.Helper()
-	Require(t, NeedRoot, NeedCeph)
-	c, err := StartCluster(Context(t), TempDir(t), ClusterOptions{
+	return startNative(t, ClusterOptions{
 		Mons: 3, OSDs: 3, Replicas: 2, Store: BlueStore, StoreMB: 8192,
 		Config: map[string]string{
 			// Quick to miss a stopped OSD; one witness is enough among three.
@@ -31,6 +30,14 @@ func nativeCluster(t *testing.T) *Cluster {
 			"osd pool default pg autoscale mode": "off", "mgr tick period": "1", "mon target pg per osd": "1000",
 		},
 	})
+}
+
+// startNative starts a cluster for one test and names it as the test's peer.
+func startNative(t *testing.T, o ClusterOptions) *Cluster {
+	t.Helper()
+	Require(t, NeedRoot, NeedCeph)
+	ctx := longContext(t, 5*time.Minute)
+	c, err := StartCluster(ctx, TempDir(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,14 +46,14 @@ func nativeCluster(t *testing.T) *Cluster {
 			t.Error(err)
 		}
 	})
-	if err := c.WaitManager(Context(t)); err != nil {
+	if err := c.WaitManager(ctx); err != nil {
 		t.Fatal(err)
 	}
-	v, err := c.Version(Context(t))
+	v, err := c.Version(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	Peer(t, "ceph-"+v, "bluestore")
+	Peer(t, "ceph-"+v, string(c.opts.Store))
 	return c
 }
 
@@ -76,20 +83,63 @@ func nativeEnv(t *testing.T, c *Cluster) []string {
 	return append(env, "TMPDIR="+tmp, "PATH="+dir+":"+os.Getenv("PATH"))
 }
 
-// notHere are live tests that kill daemons by their pid files, which faults does here, that record, or that want a
-// cluster without authentication.
-const notHere = "^(TestLiveMonitorsKilled|TestLiveRecord|TestLiveNone)$"
+// notHere are live tests that want more than a cluster, and have tests of their own here, and those that record.
+const notHere = "^(TestLiveMonitorsKilled|TestLiveRecord|TestLiveNone|TestLiveFull|TestLiveRoughNetwork)$"
 
-// runLive runs the live tests of a package that match a pattern, and returns how many passed.
-func runLive(ctx context.Context, t *testing.T, pkg, pattern string, env []string) int {
-	t.Helper()
-	dir := TempDir(t)
+// liveBuilt are the live tests built so far, by package: tests that run them many times would spend most of their time
+// on linking them.
+var liveBuilt struct {
+	mu   sync.Mutex // held while one is built
+	bins map[string]string
+}
+
+// liveTests builds the tests of a package, once.
+func liveTests(ctx context.Context, pkg string) (string, error) {
+	b := &liveBuilt
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if bin, ok := b.bins[pkg]; ok {
+		return bin, nil
+	}
+	dir, err := Scratch("live")
+	if err != nil {
+		return "", err
+	}
 	bin := filepath.Join(dir, pkg+".test")
 	if _, err := runCommand(ctx, procSpec{argv: []string{"go", "test", "-c", "-o", bin, "capstan/cephfs/" + pkg}}); err != nil {
+		return "", err
+	}
+	if b.bins == nil {
+		b.bins = map[string]string{}
+	}
+	b.bins[pkg] = bin
+	return bin, nil
+}
+
+// runLive runs the live tests of a package that match a pattern, but for those that are notHere, and returns how many
+// passed.
+func runLive(ctx context.Context, t *testing.T, pkg, pattern string, env []string) int {
+	t.Helper()
+	return runLiveBut(ctx, t, pkg, pattern, notHere, env)
+}
+
+// runLiveOne runs one live test, which must pass, and logs what it says.
+func runLiveOne(ctx context.Context, t *testing.T, pkg, name string, env []string) {
+	t.Helper()
+	if n := runLiveBut(ctx, t, pkg, "^"+name+"$", "^$", env); n != 1 {
+		t.Errorf("%s did not pass", name)
+	}
+}
+
+func runLiveBut(ctx context.Context, t *testing.T, pkg, pattern, but string, env []string) int {
+	t.Helper()
+	dir := TempDir(t)
+	bin, err := liveTests(ctx, pkg)
+	if err != nil {
 		t.Error(err) // not Fatal: users call it from goroutines of their own
 		return 0
 	}
-	r, err := runCommand(ctx, procSpec{argv: []string{bin, "-test.v", "-test.run", pattern, "-test.skip", notHere, "-test.timeout", "30m"}, env: env, dir: dir})
+	r, err := runCommand(ctx, procSpec{argv: []string{bin, "-test.v", "-test.run", pattern, "-test.skip", but, "-test.timeout", "30m"}, env: env, dir: dir})
 	passed := strings.Count("\n"+r.Stdout, "\n--- PASS: ")
 	if err != nil {
 		t.Errorf("%v\n%s", err, r.Stdout)
@@ -98,7 +148,7 @@ func runLive(ctx context.Context, t *testing.T, pkg, pattern string, env []strin
 		if strings.Contains(line, "--- SKIP") {
 			t.Errorf("%s: %s", pkg, line)
 		}
-		if strings.Contains(line, "CAPSTAN_TEST_SEED") {
+		if but != notHere && strings.Contains(line, "_test.go:") || strings.Contains(line, "CAPSTAN_TEST_SEED") {
 			t.Log(strings.TrimSpace(line))
 		}
 	}
@@ -118,6 +168,8 @@ func TestNativeClient(t *testing.T) {
 			}
 		})
 	}
+	t.Run("rough network", func(t *testing.T) { roughNetwork(ctx, t, c) })
+	t.Run("monitors killed", func(t *testing.T) { monitorsKilled(ctx, t, c) })
 	t.Run("tool", func(t *testing.T) { nativeTool(ctx, t, c) })
 }
 
@@ -128,20 +180,25 @@ func TestNativeClient(t *testing.T) {
 func TestNativeClientUnderFaults(t *testing.T) {
 	c := nativeCluster(t)
 	ctx := longContext(t, time.Duration(sized(10, 60))*time.Minute)
-	// Each kind of pool has its users, who go on until all faults are over.
-	const round = 2000
-	least := sized(10_000, 100_000)
+	// Each kind of pool has its users, who go on until all faults are over; faults go on until they have done enough. A
+	// round makes a pool and removes it, which costs as much as some thousand operations.
+	round, least := sized(2000, 10_000), sized(10_000, 100_000)
 	env := append(nativeEnv(t, c), fmt.Sprintf("CAPSTAN_TEST_OPS=%d", round))
 	over := make(chan struct{})
-	var users sync.WaitGroup
+	var users, busy sync.WaitGroup // busy: those who have not done enough
 	for _, pool := range []string{"erasure=false", "erasure=true"} {
+		busy.Add(1)
 		users.Go(func() {
+			enough := sync.OnceFunc(busy.Done)
+			defer enough()
 			ops := 0
 			for done := false; !t.Failed() && (!done || ops < least); {
 				if runLive(ctx, t, "osd", "^TestLiveLinearizable$/^"+pool+"$", env) != 1 {
 					t.Errorf("%s: the users' test did not pass", pool)
 				}
-				ops += round
+				if ops += round; ops >= least {
+					enough()
+				}
 				select {
 				case <-over:
 					done = true
@@ -151,7 +208,17 @@ func TestNativeClientUnderFaults(t *testing.T) {
 			t.Logf("%s: %d operations", pool, ops)
 		})
 	}
-	faults(ctx, t, c)
+	enough := make(chan struct{})
+	go func() { busy.Wait(); close(enough) }()
+	for again := true; again && !t.Failed(); {
+		faults(ctx, t, c)
+		select {
+		case <-enough:
+			again = false
+		default:
+			again = fullSizes()
+		}
+	}
 	close(over)
 	users.Wait()
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -171,8 +173,13 @@ func monConfig(t *testing.T, o auth.LoadOptions, name string) *auth.Config {
 	return cfg
 }
 
+// kill kills a monitor: itself, by its pid file, or by whoever keeps the
+// daemons, who listens on the socket that CAPSTAN_TEST_CEPH_DAEMONS names.
 func kill(t *testing.T, o auth.LoadOptions, name string) {
 	t.Helper()
+	if keeper(t, "kill mon."+name) {
+		return
+	}
 	file, _ := monConfig(t, o, name).Get("pid file")
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -189,9 +196,35 @@ func kill(t *testing.T, o auth.LoadOptions, name string) {
 
 func restart(t *testing.T, o auth.LoadOptions, name string) {
 	t.Helper()
+	if keeper(t, "start mon."+name) {
+		return
+	}
 	if out, err := exec.Command("ceph-mon", "-c", o.Conf, "-i", name).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+}
+
+// keeper tells the keeper of the daemons to do something, if there is one: a
+// line, which is answered by "ok" or by what went wrong.
+func keeper(t *testing.T, order string) bool {
+	t.Helper()
+	socket := os.Getenv("CAPSTAN_TEST_CEPH_DAEMONS")
+	if socket == "" {
+		return false
+	}
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := fmt.Fprintln(c, order); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if err != nil || string(answer) != "ok\n" {
+		t.Fatalf("%s: %s %v", order, answer, err)
+	}
+	return true
 }
 
 // A cluster without authentication lets anybody in, with or without a key.

@@ -42,9 +42,20 @@ type conns struct {
 	all map[net.Conn]bool
 }
 
+// dial goes through the proxy that CAPSTAN_TEST_PROXY names, if it does, which
+// wants to be told in a line where to.
 func (k *conns) dial(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", a.String())
+	proxy := os.Getenv("CAPSTAN_TEST_PROXY")
+	if proxy == "" {
+		proxy = a.String()
+	}
+	c, err := d.DialContext(ctx, "tcp", proxy)
+	if err == nil && proxy != a.String() {
+		if _, err = fmt.Fprintf(c, "%v\n", a); err != nil {
+			c.Close()
+		}
+	}
 	if err == nil {
 		k.mu.Lock()
 		k.all[c] = true
@@ -145,7 +156,11 @@ func live(t testing.TB, mode msgr.AuthMode, change func(*Options)) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ao := auth.Options{Name: cfg.Name, Key: key}
+	methods, err := cfg.Methods()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ao := auth.Options{Name: cfg.Name, Key: key, Methods: methods}
 	if mode != 0 {
 		ao.MonModes, ao.ServiceModes = []msgr.AuthMode{mode}, []msgr.AuthMode{mode}
 	}
