@@ -55,9 +55,11 @@ func order(c *Cluster, line string) error {
 	return fmt.Errorf("order %q is not understood", line)
 }
 
-// monitorsKilled has a client follow maps and give commands while the monitor that it uses is killed, six times.
+// monitorsKilled has a client follow maps and give commands while the monitor that it uses is killed, again
+// and again. It takes the others a quarter of a minute to go on without it.
 func monitorsKilled(ctx context.Context, t *testing.T, c *Cluster) {
-	runLiveOne(ctx, t, "mon", "TestLiveMonitorsKilled", append(nativeEnv(t, c), keepDaemons(t, c)...))
+	env := append(nativeEnv(t, c), keepDaemons(t, c)...)
+	runLiveOne(ctx, t, "mon", "TestLiveMonitorsKilled", append(env, fmt.Sprintf("CAPSTAN_TEST_ROUNDS=%d", sized(2, 12))))
 	if err := c.waitQuorum(ctx); err != nil {
 		t.Error(err)
 	}

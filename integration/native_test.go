@@ -159,7 +159,7 @@ func runLiveBut(ctx context.Context, t *testing.T, pkg, pattern, but string, env
 // operation on objects, read back by Ceph's own tools and the other way round.
 func TestNativeClient(t *testing.T) {
 	c := nativeCluster(t)
-	ctx := longContext(t, 10*time.Minute)
+	ctx := longContext(t, time.Duration(sized(20, 60))*time.Minute)
 	env := nativeEnv(t, c)
 	for _, pkg := range nativePackages {
 		t.Run(pkg, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestNativeClient(t *testing.T) {
 // CAPSTAN_TEST_SEED replays the choices of one round.
 func TestNativeClientUnderFaults(t *testing.T) {
 	c := nativeCluster(t)
-	ctx := longContext(t, time.Duration(sized(10, 60))*time.Minute)
+	ctx := longContext(t, time.Duration(sized(15, 110))*time.Minute)
 	// Each kind of pool has its users, who go on until all faults are over; faults go on until they have done enough. A
 	// round makes a pool and removes it, which costs as much as some thousand operations.
 	round, least := sized(2000, 10_000), sized(10_000, 100_000)

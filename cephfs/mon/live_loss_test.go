@@ -24,7 +24,7 @@ import (
 // Three real monitors are killed one by one, the one in use each time, and
 // started again, while maps are followed and commands given. It needs a
 // cluster of its own: CAPSTAN_TEST_CEPH_KILL=1 says that this may be done to
-// the one that CAPSTAN_TEST_CEPH_CONF names.
+// the one that CAPSTAN_TEST_CEPH_CONF names. CAPSTAN_TEST_ROUNDS says how many.
 func TestLiveMonitorsKilled(t *testing.T) {
 	o := live(t, "client.admin")
 	if os.Getenv("CAPSTAN_TEST_CEPH_KILL") == "" {
@@ -58,7 +58,14 @@ func TestLiveMonitorsKilled(t *testing.T) {
 		have = max(have, u.Epoch)
 		return have
 	})
-	for round := range 6 {
+	rounds := 6
+	if s := os.Getenv("CAPSTAN_TEST_ROUNDS"); s != "" {
+		var err error
+		if rounds, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range rounds {
 		name, _, ok := c.Monitor()
 		if !ok {
 			t.Fatal("no monitor")
