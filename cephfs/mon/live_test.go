@@ -99,7 +99,7 @@ func open(t *testing.T, o auth.LoadOptions, change func(*auth.Options, *mon.Opti
 }
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
