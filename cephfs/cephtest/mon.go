@@ -3,6 +3,7 @@ package cephtest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -38,19 +39,19 @@ type Monitors struct {
 	Auth *Cephx
 	FSID uuid.UUID
 
-	net   *Network
-	names []string
+	net *Network
 
 	mu        sync.Mutex
-	peers     map[string]*Peer              // guarded by mu; those that run
-	published map[string]publication        // guarded by mu
-	subs      map[*Stream]map[string]uint64 // guarded by mu; the next epoch wanted
-	epoch     uint32                        // guarded by mu; of the monmap
-	onCommand func(*Stream, *CommandCall)   // guarded by mu
-	onMessage func(*Stream, *msgr.Message) bool
-	onStream  func(*Stream)   // guarded by mu
-	frozen    map[string]bool // guarded by mu
-	hosts     map[string]denc.AddrVec
+	names     []string                          // guarded by mu; of the monmap
+	peers     map[string]*Peer                  // guarded by mu; those that run
+	published map[string]publication            // guarded by mu
+	subs      map[*Stream]map[string]uint64     // guarded by mu; the next epoch wanted
+	epoch     uint32                            // guarded by mu; of the monmap
+	onCommand func(*Stream, *CommandCall)       // guarded by mu
+	onMessage func(*Stream, *msgr.Message) bool // guarded by mu
+	onStream  func(*Stream)                     // guarded by mu
+	frozen    map[string]bool                   // guarded by mu
+	hosts     map[string]denc.AddrVec           // constant
 }
 
 type publication struct {
@@ -79,6 +80,8 @@ func (n *Network) NewMonitors(x *Cephx, names ...string) *Monitors {
 
 // Addrs are the monitors' addresses.
 func (m *Monitors) Addrs() []denc.AddrVec {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var all []denc.AddrVec
 	for _, name := range m.names {
 		all = append(all, m.hosts[name])
@@ -89,8 +92,11 @@ func (m *Monitors) Addrs() []denc.AddrVec {
 // Start lets a monitor run that was not started or was stopped. Each change
 // may make another peer of it than monitors are.
 func (m *Monitors) Start(name string, change ...func(*Config)) {
+	m.mu.Lock()
+	num, addrs := int64(slices.Index(m.names, name)), m.hosts[name]
+	m.mu.Unlock()
 	cfg := Config{
-		Type: denc.TypeMon, Num: int64(slices.Index(m.names, name)), Addrs: m.hosts[name],
+		Type: denc.TypeMon, Num: num, Addrs: addrs,
 		Auth:      m.Auth.ServerAuth(denc.TypeMon),
 		OnMessage: m.message,
 		OnStream: func(s *Stream, _ int) {
@@ -156,7 +162,10 @@ func (m *Monitors) Stop(name string) {
 
 // Close ends all monitors.
 func (m *Monitors) Close() {
-	for _, name := range m.names {
+	m.mu.Lock()
+	running := slices.Collect(maps.Keys(m.peers))
+	m.mu.Unlock()
+	for _, name := range running {
 		m.Stop(name)
 	}
 }

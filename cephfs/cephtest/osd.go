@@ -2,6 +2,7 @@ package cephtest
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 
 	"capstan/cephfs/denc"
@@ -188,7 +189,7 @@ func (rq *OSDRequest) Answer() { rq.Do().Send() }
 func (rq *OSDRequest) Do() *OSDReply {
 	out := rq.OSD.Objects.do(rq)
 	return &OSDReply{
-		Request: rq, Result: out.result, Codes: out.codes, Outs: out.outs,
+		Request: rq, Result: out.result, Codes: slices.Clone(out.codes), Outs: slices.Clone(out.outs),
 		Attempt: rq.Attempt, Epoch: rq.Epoch, Version: out.version,
 	}
 }

@@ -214,4 +214,5 @@ func (x *session) trim(seq uint64) {
 	}
 }
 
+// String is the peer's entity name, such as mon.0.
 func (p *Peer) String() string { return fmt.Sprintf("%v.%d", p.cfg.Type, p.cfg.Num) }

@@ -304,7 +304,7 @@ func (h *handshake) ident() error {
 	}
 	o := &h.conn.m.opts
 	return h.w.Append(frame.ClientIdent{
-		Addrs: denc.AddrVec{h.self}, Target: h.target, GlobalID: int64(h.globalID),
+		Addrs: denc.AddrVec{h.self}, Target: h.target, GlobalID: int64(h.conn.m.numberOf(h.globalID)),
 		GlobalSeq: h.sess.globalSeq, Supported: o.Features, Required: o.Required,
 		Flags: flags, Cookie: h.sess.clientCookie,
 	})

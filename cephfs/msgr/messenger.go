@@ -21,6 +21,7 @@ type Messenger struct {
 	mu        sync.Mutex
 	addr      denc.Addr
 	globalSeq uint64
+	number    uint64 // of the instance's name; 0 before the first session
 	closed    bool
 }
 
@@ -59,6 +60,18 @@ func (m *Messenger) learn(seen denc.Addr, local netip.Addr) (denc.Addr, error) {
 	}
 	m.addr.Host = netip.AddrPortFrom(ip.WithZone(""), 0)
 	return m.addr, nil
+}
+
+// numberOf returns the number of this instance's name, given what an
+// authenticated session says: the first one stays, as in Ceph, whose clients
+// name their messenger once. An OSD knows a request that comes again by it.
+func (m *Messenger) numberOf(globalID uint64) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.number == 0 {
+		m.number = globalID
+	}
+	return m.number
 }
 
 // maxSeq bounds the numbers that a peer may tell a client to go on from. It

@@ -1,8 +1,10 @@
 package osd
 
 import (
+	"context"
 	"errors"
 	"math"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,6 +88,71 @@ func TestAnswerBreaksConnection(t *testing.T) {
 		e.osds[0].ResetAll()
 		time.Sleep(10 * time.Second)
 		f.ok()
+	})
+}
+
+// TestAnswerOfCancelledRead: an answer that is too large, for an operation that
+// ended, costs nobody else anything but the connection.
+func TestAnswerOfCancelledRead(t *testing.T) {
+	run(t, nil, func(t *testing.T, e *env) {
+		e.redial(msgr.Options{MaxData: 1 << 20}, e.net.Dial)
+		var reads []*cephtest.OSDRequest
+		e.osds[0].Script(func(rq *cephtest.OSDRequest) {
+			if rq.Object.Name == "big" {
+				reads = append(reads, rq)
+			}
+		})
+		f := e.flight()
+		f.add(t.Context(), obj(1, "w"), appendOp("x"))
+		for range maxStrikes + 1 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			var op Op
+			op.Read(0, 2<<20)
+			if _, err := e.c.Do(ctx, obj(1, "big"), &op); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+			synctest.Wait()
+			r := reads[len(reads)-1].Refuse(0)
+			r.Outs[0] = make([]byte, 2<<20)
+			r.Send()
+			time.Sleep(10 * time.Second)
+		}
+		synctest.Wait()
+		if out, ok := f.get(0); ok || e.c.Stats().Lost != maxStrikes+1 {
+			t.Errorf("the write ended (%v) with %v; %d connections were lost", ok, out.err, e.c.Stats().Lost)
+		}
+		e.osds[0].Script(nil)
+		e.osds[0].ResetAll()
+		time.Sleep(10 * time.Second)
+		f.ok()
+	})
+}
+
+// TestReadsInWritingLists are refused: OSDs answer without the data.
+func TestReadsInWritingLists(t *testing.T) {
+	run(t, nil, func(t *testing.T, e *env) {
+		if err := e.c.WriteFull(t.Context(), obj(1, "x"), []byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		for name, read := range map[string]func(*Op){
+			"read":   func(o *Op) { o.Read(0, 5) },
+			"into":   func(o *Op) { o.ReadInto(0, make([]byte, 5)) },
+			"sparse": func(o *Op) { o.SparseRead(0, 5) },
+		} {
+			var op Op
+			read(&op)
+			op.SetXattr("a", []byte("1"))
+			if _, err := e.c.Do(t.Context(), obj(1, "x"), &op); !errors.Is(err, syscall.EINVAL) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		var op Op
+		op.Stat() // it must exist
+		op.SetXattr("a", []byte("1"))
+		if _, err := e.c.Do(t.Context(), obj(1, "x"), &op); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

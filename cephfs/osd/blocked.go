@@ -60,7 +60,13 @@ func (l *link) handleBackoff(m *msgr.Message) {
 	case backoffUnblock:
 		l.mu.Lock()
 		n := len(l.blocked)
-		l.blocked = slices.DeleteFunc(l.blocked, func(o *backoff) bool { return o.id == b.id })
+		l.blocked = slices.DeleteFunc(l.blocked, func(o *backoff) bool {
+			if o.id != b.id {
+				return false
+			}
+			b.pg, b.begin, b.end = o.pg, o.begin, o.end // what it held
+			return true
+		})
 		l.backoffs.Store(int32(len(l.blocked)))
 		known := n != len(l.blocked)
 		l.mu.Unlock()

@@ -79,6 +79,9 @@ func (c *Client) appendLocked(r *request, out *finished) {
 	switch {
 	case r.prev == nil:
 	case !r.prev.sent:
+		if r.prev.parked {
+			r.parkLocked()
+		}
 		return // whatever lets that one go takes r along
 	case ch.clean(c): // needs no look at those before r
 		v, err := c.tryLocked(r, ch.cleanMap, behindWrite)
@@ -117,6 +120,9 @@ func (c *Client) runLocked(ch *chain, out *finished) {
 			for ; next != nil && !(ch.stopped && ch.stoppedLink == r.link); next = next.next {
 				r.shard.looks++
 				next.sent = false
+				if r.parked {
+					next.parkLocked()
+				}
 				if next.link != r.link {
 					next.link = nil
 				}
@@ -212,6 +218,9 @@ func (c *Client) tryLocked(r *request, ms *mapState, behindWrite bool) (verdict,
 	}
 	if v, err := c.pausedLocked(r, ms, p); v != sent {
 		r.sent = false
+		if v == held {
+			r.parkLocked()
+		}
 		return v, err
 	}
 
@@ -256,11 +265,7 @@ func (c *Client) tryLocked(r *request, ms *mapState, behindWrite bool) (verdict,
 		r.sent = false
 		return held, nil
 	}
-	if r.budget != s.room {
-		r.budget.give(r.bytes)
-		s.room.force(r.bytes)
-		r.budget = s.room
-	}
+	r.roomLocked(s.room)
 	c.stats.sent.Add(1)
 	if r.tries > 0 {
 		c.stats.resent.Add(1)

@@ -38,12 +38,16 @@ type Client struct {
 	// one messenger, or one authenticator, are one sender to it; in other
 	// processes nobody is. So no two clients of a process share a tid.
 	tidBase uint64 // constant
-	room    *throttle
-	shards  [nShards]shard
+	// open has each request from its submission until its completion was called:
+	// table's are taken before that.
+	open   *inflight.Table[request]
+	room   *throttle
+	shards [nShards]shard
 
 	state    atomic.Pointer[mapState]           // replaced under mapMu
 	barrier  atomic.Uint32                      // see SetBarrier
 	sessions atomic.Pointer[map[int32]*session] // replaced under sessionsMu
+	parked   *throttle                          // holds what a map holds, instead of room
 	homeless *throttle                          // stands in for that of an OSD
 	dead     atomic.Pointer[error]              // why nothing is done any more
 	wg       sync.WaitGroup                     // connections, timers and checks
@@ -82,8 +86,10 @@ func New(o Options) *Client {
 		log:      o.Logger,
 		seed:     maphash.MakeSeed(),
 		table:    inflight.New(func(r *request, tid uint64) { r.tid = tid }),
+		open:     inflight.New(func(r *request, tid uint64) { r.openTid = tid }),
 		tidBase:  (clients.Add(1) - 1) * clientTids,
 		room:     newThrottle(o.MaxOps, o.MaxBytes),
+		parked:   newThrottle(o.MaxOps, o.MaxBytes),
 		homeless: newThrottle(o.MaxOpsPerOSD, o.MaxBytesPerOSD),
 		waiters:  map[chan struct{}]uint32{},
 	}
@@ -104,6 +110,8 @@ func (c *Client) Close() {
 	c.die(ErrClosed)
 	c.watchOnce.Do(c.unwatch)
 	c.wg.Wait()
+	// Contexts that ended complete operations on goroutines of their own.
+	_ = c.open.WaitAll(context.Background())
 }
 
 // die ends everything with a reason. The first one stays.
@@ -186,8 +194,8 @@ func (c *Client) cancel(r *request, err error) {
 
 // Outstanding is the number of operations submitted and not completed. It
 // counts them, and so is not for hot paths.
-func (c *Client) Outstanding() int { return c.table.Len() }
+func (c *Client) Outstanding() int { return c.open.Len() }
 
 // Flush waits until every operation that was submitted before the call is
 // complete.
-func (c *Client) Flush(ctx context.Context) error { return c.table.WaitAll(ctx) }
+func (c *Client) Flush(ctx context.Context) error { return c.open.WaitAll(ctx) }

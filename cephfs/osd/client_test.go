@@ -373,7 +373,9 @@ func TestBackoff(t *testing.T) {
 		}
 		o.Unblock(o.Live()[0], 8, rng) // no such one
 		synctest.Wait()
-		o.Unblock(o.Live()[0], 7, rng)
+		part := rng
+		part.End = cephtest.OSDPosition{Object: cephtest.ObjectID{Pool: 1}}
+		o.Unblock(o.Live()[0], 7, part) // what counts is what it held
 		synctest.Wait()
 		if data, _ := e.objs.Data(id(obj(1, "a"))); string(data) != "012" || f.left() != 0 {
 			t.Errorf("object is %q, %d left", data, f.left())
@@ -873,7 +875,7 @@ func TestReplicaReads(t *testing.T) {
 		if rq := e.osds[2].Seen()[1]; rq.Flags&flagLocalReads == 0 {
 			t.Errorf("flags %#x", rq.Flags)
 		}
-		for range 40 {
+		for range 80 {
 			if _, err := e.c.Do(ctx, obj(1, "a"), read(ReplicaAny)); err != nil {
 				t.Error(err)
 			}

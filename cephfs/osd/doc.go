@@ -21,6 +21,11 @@
 // groups on the way; operations on one object that follow each other are done
 // in that order. Every wait ends with its context.
 //
+// There is one exception to the order, which is the OSDs': while a pool is full
+// they drop what would grow it, and do the rest. A dropped write is sent again
+// when there is room, behind later ones on its object that were done meanwhile.
+// Who must not see that has no two writes to the same bytes under way at once.
+//
 // # How the order is kept
 //
 // The requests on one object are a [chain], in the order of their submission. A
@@ -69,8 +74,7 @@
 // cancels, in Submit, or on a connection's writer when it lets the data go. The
 // client starts goroutines only for the timers after which an OSD that could not
 // be reached, or that refused for now, is tried again, and to ask whether a pool
-// exists. Close waits for
-// all of them.
+// exists. Close waits for all of them, and for all completions.
 //
 // # Lock order
 //

@@ -48,6 +48,7 @@ type Error struct {
 	Err error
 }
 
+// Error says what failed, on what, and why.
 func (e *Error) Error() string {
 	return fmt.Sprintf("osd: %s %v: %v", e.Op, e.Object, e.Err)
 }
@@ -60,6 +61,7 @@ type CompareError struct {
 	Offset uint64 // from the start of the compared data
 }
 
+// Error names the byte.
 func (e *CompareError) Error() string { return fmt.Sprintf("data differs at byte %d", e.Offset) }
 
 // Is makes it match ECANCELED, which failed comparisons of xattrs give.

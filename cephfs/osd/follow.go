@@ -73,8 +73,9 @@ func (c *Client) Epoch() uint32 {
 	return 0
 }
 
-// SetBarrier has every operation that is not answered yet, and every later one,
-// wait until the client has a map of at least this epoch. A metadata server
+// SetBarrier has every operation that was not sent yet, and every later one,
+// wait until the client has a map of at least this epoch; what was sent is not
+// sent again before. A metadata server
 // asks for it: the maps up to there may hold back another client whose
 // capabilities were taken. Barriers only rise.
 func (c *Client) SetBarrier(epoch uint32) {

@@ -226,8 +226,10 @@ func (e *env) close() {
 	if n := e.c.Outstanding(); n != 0 {
 		e.t.Errorf("%d operations are left", n)
 	}
-	if ops, bytes := e.c.room.inUse(); ops != 0 || bytes != 0 {
-		e.t.Errorf("room for %d operations and %d bytes was not given back", ops, bytes)
+	for name, of := range map[string]*throttle{"all": e.c.room, "held": e.c.parked, "homeless": e.c.homeless} {
+		if ops, bytes := of.inUse(); ops != 0 || bytes != 0 {
+			e.t.Errorf("%s: room for %d operations and %d bytes was not given back", name, ops, bytes)
+		}
 	}
 	for _, s := range *e.c.sessions.Load() {
 		if ops, bytes := s.room.inUse(); ops != 0 || bytes != 0 {

@@ -20,7 +20,6 @@ type MonMaps struct {
 	mon     *mon.Client // constant
 	log     *slog.Logger
 	current atomic.Pointer[osdmap.Map] // stored under mu
-	asked   atomic.Bool                // for the whole map, after one that could not be read
 	failed  atomic.Pointer[error]      // of the last map, if it could not be read
 
 	subMu sync.Mutex // guards sub, which the first handler may need before it is there
@@ -28,6 +27,7 @@ type MonMaps struct {
 
 	mu    sync.Mutex // held while watchers are called
 	watch []*watcher // guarded by mu
+	asked uint32     // guarded by mu; newest epoch when the whole map was asked for, after one that could not be read
 }
 
 type watcher struct{ f func(Map) }
@@ -102,7 +102,6 @@ func (s *MonMaps) handle(u *mon.Update) (have uint64) {
 		}
 		cur = next
 		s.current.Store(cur)
-		s.asked.Store(false)
 		s.failed.Store(nil)
 		m := FromOSDMap(cur)
 		for _, w := range s.watch {
@@ -112,7 +111,9 @@ func (s *MonMaps) handle(u *mon.Update) (have uint64) {
 	if err != nil {
 		s.failed.Store(&err)
 		s.log.Error("osd: map not understood", "error", err)
-		if !s.asked.Swap(true) { // else wait for the next
+		// Once for each newest epoch, for the whole map may be unreadable too.
+		if msg != nil && msg.last > s.asked {
+			s.asked = msg.last
 			s.subMu.Lock()
 			defer s.subMu.Unlock()
 			s.sub.Again(0)

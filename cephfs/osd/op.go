@@ -82,6 +82,10 @@ const (
 // An Op may be submitted once at a time: from the call to its completion nobody
 // may change it or what it writes. Then it may be submitted again, or reset.
 //
+// A list that changes something brings no data back: an OSD answers it without
+// results, so what its Stat, Xattr, omap and Call operations found is empty, and
+// a list with reads of data in it is refused with EINVAL.
+//
 // The zero Op is an empty list with no snapshots.
 type Op struct {
 	// Snap orders the writes of the list against snapshots.
@@ -92,8 +96,11 @@ type Op struct {
 	// for that of the call.
 	Mtime time.Time
 	// Trunc is copied into each data operation when it is appended.
-	Trunc   Trunc
-	OnFull  OnFull
+	Trunc Trunc
+	// OnFull says what a list that writes does when the cluster or its pool is
+	// full.
+	OnFull OnFull
+	// Replica says which OSD a list that only reads may be sent to.
 	Replica Replica
 	// Released, if set when the list is submitted, is called once, right before
 	// the completion, when nothing of the client refers to the data of the list
@@ -267,7 +274,7 @@ func (o *Op) CompareExtent(off uint64, b []byte) int {
 }
 
 // AssertVersion fails the list if the object's version is not v: with ERANGE
-// if it is older, EOVERFLOW if it is newer.
+// if the object's is newer, EOVERFLOW if it is older, EINVAL if v is 0.
 func (o *Op) AssertVersion(v uint64) int {
 	s := subop{code: opAssertVer}
 	binary.LittleEndian.PutUint64(s.body[8:], v)
@@ -448,7 +455,8 @@ func (o *Op) OmapRemove(keys ...string) int {
 // OmapClear removes all keys and the header.
 func (o *Op) OmapClear() int { return o.add(subop{code: opOmapClear}) }
 
-// Call runs a method of an object class. write says that it changes something.
+// Call runs a method of an object class. write says that it changes something,
+// and then its output is not brought back.
 func (o *Op) Call(class, method string, in []byte, write bool) int {
 	s := subop{code: opCall}
 	if len(class) > 255 || len(method) > 255 {

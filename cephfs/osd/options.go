@@ -22,11 +22,13 @@ type Options struct {
 
 	// MaxOps and MaxBytes bound what is under way, in operations and in the
 	// bytes they write and ask for: 4096 and 256 MiB. A single operation may
-	// exceed MaxBytes when it is alone.
+	// exceed MaxBytes when it is alone. What has to wait for a map (a full pool,
+	// a pause, the barrier) is bounded by the same numbers once more, so that it
+	// does not keep others out.
 	MaxOps   int
 	MaxBytes int64
-	// MaxOpsPerOSD and MaxBytesPerOSD bound the same for one OSD, so that a
-	// slow one does not take the room of the others: half of the above.
+	// MaxOpsPerOSD and MaxBytesPerOSD bound the same for one OSD, so that one
+	// slow OSD does not take the room of the others: half of the above.
 	MaxOpsPerOSD   int
 	MaxBytesPerOSD int64
 
@@ -35,7 +37,8 @@ type Options struct {
 	ReconnectInitial, ReconnectMax time.Duration
 
 	// Distance says how far an OSD is, for [ReplicaNear]: the smallest wins, a
-	// negative number is unknown. Without it the primary is asked.
+	// negative number is unknown. Without it the primary is asked. It is called
+	// with locks held, and must neither block nor call the client.
 	Distance func(osd int32) int
 }
 

@@ -158,6 +158,7 @@ func (r *request) redirectLocked(body *reply) {
 	if body.redirectObj != "" {
 		r.object.Name = body.redirectObj
 	}
+	r.poolSeen, r.poolAsked, r.poolAbsent = false, 0, 0 // the map may be too old for it
 	r.flags |= flagRedirected | flagIgnoreCache | flagNoOverlay
 }
 
@@ -180,6 +181,9 @@ func (c *Client) strike(l *link, err error) {
 	}
 	most := 0
 	c.walkOnly(func(r *request) { most = max(most, size(r)) })
+	if most == 0 {
+		return // it answered an operation that ended
+	}
 	var guilty []*request
 	c.walkOnly(func(r *request) {
 		if size(r) != most {

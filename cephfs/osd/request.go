@@ -26,6 +26,7 @@ type request struct {
 	// The op is the caller's again from the completion on.
 	released func()
 	tid      uint64 // in the table; see Client.tidBase. Set before anybody finds the request
+	openTid  uint64 // in Client.open
 	shard    *shard
 	unhook   func() bool // stops watching the context; may be nil. Set before the first send
 
@@ -51,6 +52,7 @@ type request struct {
 	force      uint32
 	replica    bool      // the last try went to a replica
 	budget     *throttle // of an OSD, that holds its bytes
+	parked     bool      // its bytes are in Client.parked, and neither in budget nor in room
 	poolSeen   bool      // its pool existed once
 	poolAsked  uint64    // the check of the newest epoch that it waits for; 0 if none
 	strikes    int       // connections that its answer may have broken
@@ -205,6 +207,44 @@ func (r *request) unhold() {
 		r.released()
 	}
 	r.done(r.reply, r.err)
+	r.c.open.Take(r.openTid)
+}
+
+// giveRoom gives back what a request holds of the throttles.
+func (r *request) giveRoom() {
+	if r.parked {
+		r.c.parked.give(r.bytes)
+		return
+	}
+	r.budget.give(r.bytes)
+	r.c.room.give(r.bytes)
+}
+
+// parkLocked has a request that a map holds keep no room from those that can be
+// done, among them what would end the hold, such as removals in a full pool.
+func (r *request) parkLocked() {
+	if !r.parked {
+		r.giveRoom()
+		r.parked = true
+		r.c.parked.force(r.bytes)
+	}
+}
+
+// roomLocked moves what a request holds to the throttle of the OSD that it goes
+// to.
+func (r *request) roomLocked(to *throttle) {
+	switch {
+	case r.parked:
+		r.giveRoom()
+		r.parked = false
+		r.c.room.force(r.bytes)
+	case r.budget == to:
+		return
+	default:
+		r.budget.give(r.bytes)
+	}
+	to.force(r.bytes)
+	r.budget = to
 }
 
 // complete ends a request that the caller took from the table and from its
@@ -212,10 +252,7 @@ func (r *request) unhold() {
 // reclaim sees to; answered is the connection by which the reply came, if one
 // did.
 func (r *request) complete(reply *Reply, err error, answered *link) {
-	if r.budget != nil {
-		r.budget.give(r.bytes)
-	}
-	r.c.room.give(r.bytes)
+	r.giveRoom()
 	if err == nil && r.op.into(reply) {
 		reply.drop()
 	}

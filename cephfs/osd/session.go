@@ -21,7 +21,7 @@ type session struct {
 
 	mu       sync.Mutex
 	shutdown bool        // guarded by mu; no link is made any more
-	failures int         // guarded by mu; links in a row on which nothing came
+	failures int         // guarded by mu; links in a row of which nothing came; see lost
 	retry    *time.Timer // guarded by mu; set while a link is not to be made yet
 	// pending counts links whose Closed is to come and timers that will run: the
 	// client's wg has one for each.
@@ -32,6 +32,7 @@ type link struct {
 	s     *session     // constant
 	conn  *msgr.Conn   // constant once the link can be found
 	addrs denc.AddrVec // it was opened to; constant
+	began time.Time    // constant
 	dead  atomic.Bool  // nothing that comes of it counts any more
 	heard atomic.Bool  // something came
 
@@ -71,7 +72,7 @@ func (s *session) connected() *link {
 	if !up {
 		return nil
 	}
-	l := &link{s: s, addrs: addrs}
+	l := &link{s: s, addrs: addrs, began: time.Now()}
 	s.c.wg.Add(1)
 	conn, err := s.c.opts.Messenger.Connect(denc.TypeOSD, addrs, msgr.Lossy, (*dispatcher)(l))
 	if err != nil {
@@ -154,6 +155,10 @@ func (s *session) shut() {
 	}
 }
 
+// steady is how long a connection must have lived for the next one to be made
+// at once.
+const steady = time.Second
+
 // lost takes notice of the end of a connection.
 func (s *session) lost(l *link, err error) {
 	if msgr.KindOf(err) == msgr.KindLength {
@@ -164,8 +169,12 @@ func (s *session) lost(l *link, err error) {
 	l.die()
 	if !given {
 		s.link.Store(nil)
-		if l.heard.Load() {
+		switch {
+		case !l.heard.Load():
+		case time.Since(l.began) >= steady:
 			s.failures = 0
+		default: // a short pause: it may break at each request
+			s.failures = min(s.failures, 1)
 		}
 		if s.failures++; s.failures > 1 && !s.shutdown && s.retry == nil {
 			s.restLocked()
@@ -205,9 +214,6 @@ func (d *dispatcher) Receive(_ *msgr.Conn, m *msgr.Message) {
 	l := (*link)(d)
 	if !l.heard.Load() {
 		l.heard.Store(true)
-		l.s.mu.Lock()
-		l.s.failures = 0
-		l.s.mu.Unlock()
 	}
 	switch m.Type {
 	case msgOpReply:

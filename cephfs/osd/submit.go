@@ -22,7 +22,8 @@ import (
 // storage, but for no OSD: when ctx ends, a message that is queued is withdrawn,
 // and a connection that is in the middle of one is broken off.
 //
-// Operations on one object that one goroutine submits are done in their order.
+// Operations on one object that one goroutine submits are done in their order,
+// but for writes to a full pool: see the package's documentation.
 // With an error that an OSD answered the reply is given too, for its results.
 func (c *Client) Submit(ctx context.Context, o Object, op *Op, done func(*Reply, error)) error {
 	_, err := c.submit(ctx, o, op, done, true)
@@ -38,6 +39,8 @@ func (c *Client) submit(ctx context.Context, o Object, op *Op, done func(*Reply,
 	case op.err != nil:
 		return nil, r.fail(op.err)
 	case len(op.subops) == 0, o.Name == "", len(op.Snap.Snaps) > math.MaxUint16:
+		return nil, r.fail(syscall.EINVAL)
+	case op.isWrite() && op.read > 0: // the answer would have no data, and look as if there were none
 		return nil, r.fail(syscall.EINVAL)
 	}
 	r.bytes = uint64(op.payload + op.read)
@@ -59,10 +62,10 @@ func (c *Client) submit(ctx context.Context, o Object, op *Op, done func(*Reply,
 	// order.
 	if _, ok := c.table.Add(r); !ok {
 		r.shard.mu.Unlock()
-		r.budget.give(r.bytes)
-		c.room.give(r.bytes)
+		r.giveRoom()
 		return nil, r.fail(c.deadErr())
 	}
+	c.open.Add(r)
 	if watch {
 		r.watch(ctx)
 	}
@@ -102,6 +105,8 @@ func (c *Client) admit(ctx context.Context, r *request) error {
 	r.budget = c.homeless
 	if ms := c.state.Load(); ms != nil {
 		if p := ms.pool(r.base.Pool); p != nil {
+			v, _ := c.pausedLocked(r, ms, p) // nobody else has r
+			r.parked = v == held
 			r.target, r.hash = r.base, ms.Hash(r.base)
 			if pl := ms.place(r.base.Pool, p, r.hash); pl.Primary >= 0 {
 				if s := c.session(pl.Primary); s != nil {
@@ -113,8 +118,12 @@ func (c *Client) admit(ctx context.Context, r *request) error {
 	if err := c.deadErr(); err != nil {
 		return err
 	}
-	ok := r.budget.take(ctx, c.ctx.Done(), r.bytes)
-	if ok {
+	first := r.budget
+	if r.parked {
+		first = c.parked
+	}
+	ok := first.take(ctx, c.ctx.Done(), r.bytes)
+	if ok && !r.parked {
 		if ok = c.room.take(ctx, c.ctx.Done(), r.bytes); !ok {
 			r.budget.give(r.bytes)
 		}

@@ -92,6 +92,9 @@ func (l Layout) FilePieces(object, objectOff, n uint64) iter.Seq[Piece] {
 		if objectOff >= uint64(l.ObjectSize) {
 			return
 		}
+		if object/uint64(l.StripeCount) > MaxFile/(uint64(l.ObjectSize)*uint64(l.StripeCount)) {
+			return // what follows would overflow
+		}
 		off := objectOff
 		for n := min(n, uint64(l.ObjectSize)-objectOff); n > 0; {
 			p := Piece{Object: object, Offset: off, File: l.FileOffset(object, off)}

@@ -179,6 +179,18 @@ func TestFarOffsets(t *testing.T) {
 	}
 }
 
+// TestObjectsBeyondLargestFile have no pieces: object numbers come from lists of
+// names, which may hold anything.
+func TestObjectsBeyondLargestFile(t *testing.T) {
+	for _, object := range []uint64{1 << 41, 1 << 42, 1<<42 + 5, 1 << 62, ^uint64(0)} {
+		for p := range Default.FilePieces(object, 0, 10) {
+			if back, _ := Default.Locate(p.File); back != object {
+				t.Errorf("object %#x goes to byte %d, which is in object %#x", object, p.File, back)
+			}
+		}
+	}
+}
+
 func TestOneExtentPerObjectOfDefault(t *testing.T) {
 	got := Default.Extents(nil, 4<<20-1, 4<<20+2)
 	want := []Extent{
