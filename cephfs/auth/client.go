@@ -58,6 +58,7 @@ type Client struct {
 	tickets  map[denc.EntityType]*ticket   // guarded by mu
 	refused  map[denc.EntityType]bool      // guarded by mu; dropped at a service's refusal and not yet replaced
 	askAfter map[denc.EntityType]time.Time // guarded by mu; not given by the monitor, or useless
+	replaced map[denc.EntityType]time.Time // guarded by mu; when a refused ticket was last asked to be replaced, of services that took one before
 	known    denc.EntityType               // guarded by mu; the services that took a ticket before
 	stale    bool                          // guarded by mu; the monitors do not take the AUTH ticket back
 	relogin  bool                          // guarded by mu; a new session with a monitor is due
@@ -73,6 +74,7 @@ func New(o Options) (*Client, error) {
 		tickets:  map[denc.EntityType]*ticket{},
 		refused:  map[denc.EntityType]bool{},
 		askAfter: map[denc.EntityType]time.Time{},
+		replaced: map[denc.EntityType]time.Time{},
 		wanted:   make(chan struct{}, 1),
 		random:   random64,
 	}
@@ -173,7 +175,8 @@ func (c *Client) want() {
 // Renewal returns the payload of an MAuth that asks for the tickets now due
 // (CEPHX_GET_PRINCIPAL_SESSION_KEY), or nil if none is. [Client.Renewed] takes
 // the answer. If login is true the client's own ticket is due, which only a
-// new session with a monitor can renew.
+// new session with a monitor can renew; until there is one the others are
+// renewed with it, as long as it is valid.
 func (c *Client) Renewal() (payload []byte, login bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,12 +185,13 @@ func (c *Client) Renewal() (payload []byte, login bool, err error) {
 	}
 	now := c.now()
 	own := c.tickets[denc.TypeAuth]
-	if c.relogin || own.due(now) || !own.valid(now) {
+	login = c.relogin || own.due(now)
+	if c.relogin || !own.valid(now) {
 		return nil, true, nil
 	}
 	need := c.needLocked(now)
 	if need == 0 {
-		return nil, false, nil
+		return nil, login, nil
 	}
 	var e denc.Encoder
 	e.Uint16(getPrincipalSessionKey)
@@ -207,7 +211,7 @@ func (c *Client) Renewal() (payload []byte, login bool, err error) {
 			c.askAfter[s] = now.Add(retryGrant)
 		}
 	}
-	return e.Data(), false, nil
+	return e.Data(), login, nil
 }
 
 // needLocked is the set of services whose tickets are due.
@@ -304,7 +308,8 @@ func (c *Client) grantLocked(grants []grant) {
 	}
 }
 
-// drop forgets t after its service refused it. It reports whether another is
+// drop forgets t after its service refused it, or has it replaced if daemons of
+// the kind took tickets before. It reports whether another is
 // worth trying, and else whether the service took tickets before: then the
 // entity has caps for it, and the refusal will pass.
 func (c *Client) drop(t *ticket) (again, passing bool) {
@@ -313,11 +318,32 @@ func (c *Client) drop(t *ticket) (again, passing bool) {
 	if c.tickets[t.service] != t {
 		return true, true // there is another already
 	}
-	delete(c.tickets, t.service)
 	c.refused[t.service] = true
+	if c.known&t.service != 0 {
+		// It may be this daemon that is out of touch: the others keep the ticket
+		// until another comes.
+		now, u := c.now(), *t
+		when := now
+		if last, ok := c.replaced[t.service]; ok && now.Before(last.Add(retryGrant)) {
+			when = last.Add(retryGrant)
+		} else if !t.fresh {
+			again = true
+			c.replaced[t.service] = now
+			delete(c.askAfter, t.service)
+			c.want()
+		} else {
+			when = now.Add(retryGrant)
+		}
+		if u.renew.IsZero() || when.Before(u.renew) {
+			u.renew = when
+		}
+		c.tickets[t.service] = &u
+		return again, true
+	}
+	delete(c.tickets, t.service)
 	if t.fresh {
 		c.askAfter[t.service] = c.now().Add(retryGrant)
-		return false, c.known&t.service != 0
+		return false, false
 	}
 	delete(c.askAfter, t.service)
 	c.want()

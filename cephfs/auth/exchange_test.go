@@ -227,9 +227,10 @@ func TestRenewal(t *testing.T) {
 			default:
 				t.Error("nothing is wanted")
 			}
-			// The client's own ticket needs a new session.
+			// The client's own ticket needs a new session; the others do not wait
+			// for it.
 			time.Sleep(54 * time.Hour)
-			if p, login, err := c.Renewal(); p != nil || !login || err != nil {
+			if p, login, err := c.Renewal(); p == nil || !login || err != nil {
 				t.Errorf("own ticket: %v %v", login, err)
 			}
 			id := c.GlobalID()
@@ -237,6 +238,74 @@ func TestRenewal(t *testing.T) {
 				t.Errorf("%v, id %d after %d", err, c.GlobalID(), id)
 			}
 		})
+	}
+}
+
+// One daemon that refuses tickets which others take, as one does that is out of
+// touch with the monitors, takes nothing from the others.
+func TestOneRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := cephtest.NewCephx(auth.KeyAES)
+		c := newClient(t, auth.Options{Key: x.AddUser(user)})
+		if err := login(t, c, x); err != nil {
+			t.Fatal(err)
+		}
+		if err := handshake(t, begin(t, c, denc.TypeOSD), x.Session(denc.TypeOSD)); err != nil {
+			t.Fatal(err)
+		}
+		renewals := 0
+		for range 600 { // seconds
+			s := begin(t, c, denc.TypeOSD)
+			x.Refuse(denc.TypeOSD, 1)
+			if err := handshake(t, s, x.Session(denc.TypeOSD)); err == nil {
+				t.Fatal("it took the ticket")
+			}
+			x.Refuse(denc.TypeOSD, 0)
+			time.Sleep(time.Second / 2)
+			if p, _, _ := c.Renewal(); p != nil {
+				renewals++
+				if result, reply := x.Renew(p); result != 0 || c.Renewed(reply) != nil {
+					t.Fatal(result)
+				}
+			}
+			if err := handshake(t, begin(t, c, denc.TypeOSD), x.Session(denc.TypeOSD)); err != nil {
+				t.Fatalf("one that is well: %v", err)
+			}
+			time.Sleep(time.Second / 2)
+		}
+		if renewals == 0 || renewals > 600/30+1 {
+			t.Errorf("%d renewals in ten minutes", renewals)
+		}
+	})
+}
+
+// A refusal that comes late, of a ticket that another attempt replaced
+// meanwhile, does not have the client begin as another.
+func TestLateRefusal(t *testing.T) {
+	x := cephtest.NewCephx(auth.KeyAES256K)
+	c := newClient(t, auth.Options{Key: x.AddUser(user)})
+	if err := login(t, c, x); err != nil {
+		t.Fatal(err)
+	}
+	x.Rotate(denc.TypeAuth)
+	late, d := begin(t, c, denc.TypeMon), x.Session(denc.TypeMon)
+	method, modes, p, err := late.Request()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := late.ReplyMore(d.Request(method, modes, p).Payload); err != nil {
+		t.Fatal(err)
+	}
+	if err := login(t, c, x); !errors.Is(err, auth.ErrTicketRefused) {
+		t.Fatal(err)
+	}
+	if err := login(t, c, x); err != nil {
+		t.Fatal(err)
+	}
+	id := c.GlobalID()
+	late.BadMethod(method, -13, []uint32{auth.MethodCephx}, []msgr.AuthMode{msgr.ModeSecure})
+	if err := login(t, c, x); err != nil || c.GlobalID() != id {
+		t.Errorf("%v, id %d after %d", err, c.GlobalID(), id)
 	}
 }
 

@@ -81,7 +81,7 @@ func (s *monSession) BadMethod(method uint32, result int32, methods []uint32, mo
 		// It may be the old ticket that it does not like. Once more without,
 		// with the next attempt.
 		s.c.mu.Lock()
-		s.c.stale = true
+		s.c.stale = s.c.stale || s.c.tickets[denc.TypeAuth] == s.own
 		s.c.mu.Unlock()
 		return s.fail(errno(result), ErrTicketRefused)
 	}

@@ -55,6 +55,7 @@ type Client struct {
 	wake   chan struct{} // of run; has room for one
 	queue  *deliveries   // to deliver
 	wg     sync.WaitGroup
+	tells  sync.WaitGroup // commands over connections of their own; added to with mu held
 
 	mu       sync.Mutex
 	changed  chan struct{}            // guarded by mu; closed and replaced at each change of what Ready looks at
@@ -71,7 +72,6 @@ type Client struct {
 	tid      uint64                   // guarded by mu; the last given
 	renewing time.Time                // guarded by mu; when tickets were asked for; zero if they are not
 	loginDue time.Time                // guarded by mu; when it was first seen that a new session is due
-	direct   *msgr.Messenger          // guarded by mu
 	closed   bool                     // guarded by mu
 }
 
@@ -136,14 +136,11 @@ func (c *Client) Close() {
 	}
 	c.failAllLocked(ErrClosed)
 	c.broadcastLocked()
-	direct := c.direct
 	c.mu.Unlock()
 	for _, d := range done {
 		<-d
 	}
-	if direct != nil {
-		direct.Close()
-	}
+	c.tells.Wait()
 	c.wg.Wait()
 }
 
@@ -191,7 +188,7 @@ func waitError(ctx context.Context, last error) error {
 type waitFailure struct{ err, last error }
 
 func (w *waitFailure) Error() string {
-	return "mon: " + w.err.Error() + " while no monitor answers; last: " + w.last.Error()
+	return "mon: " + w.err.Error() + "; before that: " + w.last.Error()
 }
 func (w *waitFailure) Unwrap() []error { return []error{w.err, w.last} }
 
@@ -320,15 +317,7 @@ func (c *Client) renewLocked(now time.Time) (next time.Time) {
 	case err != nil:
 		c.log.Error("cannot ask for tickets", "err", err)
 		return now.Add(renewTimeout)
-	case login:
-		// Only a new session renews the client's own ticket. There is much
-		// time left: wait for a moment at which no command is under way.
-		if c.loginDue.IsZero() {
-			c.loginDue = now
-		}
-		if len(c.commands) > 0 && now.Sub(c.loginDue) < loginPatience {
-			return now.Add(loginPoll)
-		}
+	case login && c.loginNowLocked(now):
 		c.log.Info("renewing the session with the monitors")
 		c.active.conn.Close()
 		return time.Time{}
@@ -340,12 +329,24 @@ func (c *Client) renewLocked(now time.Time) (next time.Time) {
 		c.renewing = now
 		c.active.conn.Send(encodeAuth(payload, auth.MethodCephx, epoch))
 		return now.Add(renewTimeout)
+	case login:
+		return now.Add(loginPoll)
 	}
 	next, _ = c.auth.NextRenewal()
 	if !next.IsZero() && !next.After(now) {
 		next = now.Add(time.Second)
 	}
 	return next
+}
+
+// loginNowLocked reports whether to end the session for a new one, which alone
+// renews the client's own ticket. There is much time left: it waits for a moment
+// at which no command is under way.
+func (c *Client) loginNowLocked(now time.Time) bool {
+	if c.loginDue.IsZero() {
+		c.loginDue = now
+	}
+	return len(c.commands) == 0 || now.Sub(c.loginDue) >= loginPatience
 }
 
 // candidatesLocked are the monitors of a new round.
@@ -392,10 +393,16 @@ func (c *Client) connectLocked(cand candidate, now time.Time) {
 	c.sessions[s] = true
 }
 
+// hopeless reports whether a peer cannot be spoken with at all: what it runs is
+// too old or too new.
+func hopeless(err error) bool {
+	return msgr.KindOf(err) == msgr.KindLegacy || msgr.KindOf(err) == msgr.KindFeatures
+}
+
 // attemptFailedLocked notes an attempt that came to nothing.
 func (c *Client) attemptFailedLocked(now time.Time, err error) {
 	c.lastErr = err
-	permanent := errors.Is(err, msgr.ErrPermanent) || errors.Is(err, ErrWrongCluster) || msgr.KindOf(err) == msgr.KindLegacy
+	permanent := errors.Is(err, msgr.ErrPermanent) || errors.Is(err, ErrWrongCluster) || hopeless(err)
 	c.log.Info("monitor not reached", "err", err)
 	if c.hunt.failed(now, permanent) && !c.closed {
 		c.log.Error("no monitor lets the client in", "err", err)

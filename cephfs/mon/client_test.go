@@ -297,7 +297,7 @@ func TestSilentMonitor(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := c.mon.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "last: ") {
+		if err := c.mon.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "before that: ") {
 			t.Errorf("%v", err)
 		}
 		c.mons.OnMessage(nil)
@@ -756,12 +756,17 @@ func TestTell(t *testing.T) {
 		defer mds.Close()
 		c.mons.OnCommand(func(_ *cephtest.Stream, call *cephtest.CommandCall) {
 			switch call.Prefix {
-			case "osd find":
-				if call.Args["id"] != 3.0 {
+			case "osd info":
+				up := 1
+				switch call.Args["id"] {
+				case 5.0:
+					up = 0
+				case 3.0:
+				default:
 					call.Answer(-2, "no such osd", nil)
 					return
 				}
-				call.Answer(0, "", []byte(`{"addrs":{"addrvec":[{"type":"v2","addr":"192.0.2.20:6800","nonce":0},{"type":"v1","addr":"192.0.2.20:6801","nonce":5}]}}`))
+				call.Answer(0, "", fmt.Appendf(nil, `{"up":%d,"public_addrs":{"addrvec":[{"type":"v2","addr":"192.0.2.20:6800","nonce":0},{"type":"v1","addr":"192.0.2.20:6801","nonce":5}]}}`, up))
 			case "mds metadata":
 				call.Answer(0, "", []byte(`{"addr":"[v2:192.0.2.21:6800/0,v1:192.0.2.21:6801/1]"}`))
 			default:
@@ -790,6 +795,11 @@ func TestTell(t *testing.T) {
 		}
 		var e *mon.CommandError
 		if _, err := c.mon.Tell(t.Context(), "osd.4", command("version")); !errors.As(err, &e) {
+			t.Errorf("%v", err)
+		}
+		down, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := c.mon.Tell(down, "osd.5", command("version")); !errors.Is(err, mon.ErrNoDaemon) {
 			t.Errorf("%v", err)
 		}
 		if _, err := c.mon.Tell(t.Context(), "mon.z", command("version")); !errors.Is(err, mon.ErrNoDaemon) {

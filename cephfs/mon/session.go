@@ -87,10 +87,11 @@ func (s *monSession) Receive(conn *msgr.Conn, m *msgr.Message) {
 		c.broadcastLocked()
 		c.kick()
 	}
+	refuse := errors.Is(err, ErrWrongCluster) || err != nil && m.Type == msgMonMap && c.monmap == nil
 	c.mu.Unlock()
 	if err != nil {
 		c.log.Error("message of a monitor", "monitor", conn.Peer().String(), "type", m.Type, "err", err)
-		if errors.Is(err, ErrWrongCluster) {
+		if refuse {
 			c.refuse(s, err)
 		}
 		return

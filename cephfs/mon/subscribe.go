@@ -62,6 +62,7 @@ type Subscription struct {
 	// Guarded by Client.mu.
 	start  uint64 // the first epoch that is still wanted
 	nagged uint64 // the epoch whose forerunners were asked for again
+	again  bool   // Again was called since the handler was
 	closed bool
 }
 
@@ -89,7 +90,7 @@ func (s *Subscription) Again(start uint64) {
 	if s.closed {
 		return
 	}
-	s.start = start
+	s.start, s.again = start, true
 	s.c.subscribeLocked([]What{s.what})
 }
 
@@ -194,7 +195,7 @@ func (c *Client) handle(s *Subscription, u Update) {
 		c.mu.Unlock()
 		return
 	}
-	asked := s.start
+	s.again = false
 	c.mu.Unlock()
 
 	u.What = s.what
@@ -202,7 +203,7 @@ func (c *Client) handle(s *Subscription, u Update) {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.closed || s.start != asked || u.Epoch == 0 {
+	if s.closed || s.again || u.Epoch == 0 {
 		return // asked again meanwhile
 	}
 	s.start = have + 1

@@ -127,18 +127,19 @@ func (v addrVec) decode() (out denc.AddrVec) {
 }
 
 func (c *Client) findOSD(ctx context.Context, daemon string, n uint64) (denc.EntityType, denc.AddrVec, error) {
-	r, err := c.Command(ctx, Command{Args: Args{"prefix": "osd find", "id": n}})
+	r, err := c.Command(ctx, Command{Args: Args{"prefix": "osd info", "id": n}})
 	if err != nil {
 		return 0, nil, err
 	}
 	var found struct {
-		Addrs addrVec `json:"addrs"`
+		Up    int     `json:"up"`
+		Addrs addrVec `json:"public_addrs"`
 	}
 	if err := r.Decode(&found); err != nil {
 		return 0, nil, err
 	}
 	v := found.Addrs.decode()
-	if _, ok := v.Msgr2(); !ok {
+	if _, ok := v.Msgr2(); !ok || found.Up == 0 {
 		return 0, nil, fmt.Errorf("%s: %w", daemon, ErrNoDaemon)
 	}
 	return denc.TypeOSD, v, nil
@@ -175,6 +176,7 @@ func (c *Client) tell(ctx context.Context, target string, typ uint16, cmd Comman
 		return nil, err
 	}
 	pause := tellPause
+	var last error // of the attempt before
 	for {
 		if err := c.Ready(ctx); err != nil {
 			return nil, err
@@ -189,7 +191,9 @@ func (c *Client) tell(ctx context.Context, target string, typ uint16, cmd Comman
 		switch {
 		case err == nil:
 			return &t.p.result, nil
-		case errors.As(err, &answer), errors.Is(err, msgr.ErrPermanent), ctx.Err() != nil, errors.Is(err, ErrClosed):
+		case ctx.Err() != nil && !errors.As(err, &answer):
+			return nil, waitError(ctx, last)
+		case errors.As(err, &answer), errors.Is(err, msgr.ErrPermanent), hopeless(err), errors.Is(err, ErrClosed):
 			return nil, err
 		case t.reached && !cmd.repeatable():
 			return nil, fmt.Errorf("%s: %q: %w: %w", target, cmd.prefix(), ErrOutcomeUnknown, err)
@@ -204,7 +208,7 @@ func (c *Client) tell(ctx context.Context, target string, typ uint16, cmd Comman
 		case <-c.ctx.Done():
 			return nil, ErrClosed
 		}
-		pause = min(2*pause, tellPauseMax)
+		pause, last = min(2*pause, tellPauseMax), err
 	}
 }
 
@@ -214,14 +218,15 @@ func (c *Client) tellOnce(ctx context.Context, t *tell, kind denc.EntityType, ad
 		c.mu.Unlock()
 		return ErrClosed
 	}
-	if c.direct == nil {
-		c.direct = c.opts.Direct()
-	}
+	c.tells.Add(1)
+	defer c.tells.Done()
 	c.tid++
 	m := encodeDirectCommand(typ, c.tid, c.fsidLocked(), text, input)
 	t.tid = c.tid
-	conn, err := c.direct.Connect(kind, addrs, msgr.Lossy, t)
 	c.mu.Unlock()
+	direct := c.opts.Direct()
+	defer direct.Close()
+	conn, err := direct.Connect(kind, addrs, msgr.Lossy, t)
 	if err != nil {
 		return err
 	}

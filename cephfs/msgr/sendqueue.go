@@ -160,7 +160,7 @@ func (q *sendQueue) resume(seq uint64, done []*Message) ([]*Message, error) {
 	if seq < q.base && q.base == q.start {
 		return done, nil
 	}
-	if last := q.base + uint64(len(q.list)-q.head); seq < q.base || seq > last {
+	if last := max(q.base, q.begun); seq < q.base || seq > last {
 		return done, faultf(KindProtocol, "the peer has messages up to %d; kept are %d to %d", seq, q.base+1, last)
 	}
 	q.acked = max(q.acked, seq)
