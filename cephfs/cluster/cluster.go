@@ -76,8 +76,14 @@ func Dial(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	mo := o.Messenger
 	mo.Auth, mo.Logger = client, o.Logger
+	// Commands to daemons come from instances of their own, on the same terms.
+	direct := func() *msgr.Messenger {
+		own := mo
+		own.Nonce = 0
+		return msgr.New(own)
+	}
 	c := &Cluster{Config: cfg, Auth: client, Messenger: msgr.New(mo), monitors: monitors}
-	c.Mon, err = mon.New(mon.Options{Messenger: c.Messenger, Auth: client, Monitors: monitors, Logger: o.Logger})
+	c.Mon, err = mon.New(mon.Options{Messenger: c.Messenger, Direct: direct, Auth: client, Monitors: monitors, Logger: o.Logger})
 	if err != nil {
 		c.Messenger.Close()
 		return nil, fmt.Errorf("cluster: %w", err)

@@ -29,11 +29,11 @@ type Options struct {
 	Monitors []denc.AddrVec
 	// FSID, if not zero, is the cluster that the monitors must belong to.
 	FSID uuid.UUID
-	// Direct makes the messenger for commands to single daemons and to the
-	// manager. It must be another instance than Messenger, with another
-	// nonce: a daemon takes a second connection of one instance for the first
-	// one come back. It is made at the first such command and closed by the
-	// client. The default has the defaults of package msgr.
+	// Direct makes the messenger for a command to a single daemon or to the
+	// manager: one for each command, closed by the client when it ends. Each
+	// must be an instance of its own, with another nonce, for a daemon takes a
+	// second connection of one instance for the first one come back. The default
+	// has the defaults of package msgr.
 	Direct func() *msgr.Messenger
 	// Hostname is what the monitors are told; the default is the host's.
 	Hostname string

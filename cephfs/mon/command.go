@@ -106,7 +106,7 @@ type pending struct {
 	err    error
 }
 
-// finishLocked ends p, which its table must not hold any more.
+// finish ends p, which its table must not hold any more.
 func (p *pending) finish(err error) {
 	p.err = err
 	close(p.done)

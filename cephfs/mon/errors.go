@@ -27,6 +27,7 @@ type CommandError struct {
 	Status string // what the daemon says about it; may be empty
 }
 
+// Error names the command, and what was answered.
 func (e *CommandError) Error() string {
 	s := fmt.Sprintf("%s: %q: %v", e.Target, e.Prefix, e.Errno)
 	if e.Status != "" {

@@ -142,7 +142,7 @@ func cephPools(ctx context.Context, _ *cephFlags, c *cluster.Cluster, cmd *cobra
 	return t.Flush()
 }
 
-func cephPing(ctx context.Context, _ *cephFlags, c *cluster.Cluster, cmd *cobra.Command, names []string) error {
+func cephPing(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.Command, names []string) error {
 	if len(names) == 0 {
 		for _, m := range c.Mon.MonMap().Monitors {
 			names = append(names, "mon."+m.Name)
@@ -151,7 +151,12 @@ func cephPing(ctx context.Context, _ *cephFlags, c *cluster.Cluster, cmd *cobra.
 	bad := false
 	for _, name := range names {
 		began := time.Now()
-		r, err := c.Mon.Tell(ctx, name, mon.Command{Args: mon.Args{"prefix": "version"}})
+		within, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("no answer within %v", f.timeout))
+		r, err := c.Mon.Tell(within, name, mon.Command{Args: mon.Args{"prefix": "version"}})
+		if err != nil && ctx.Err() == nil && within.Err() != nil {
+			err = fmt.Errorf("%w: %w", context.Cause(within), err)
+		}
+		cancel()
 		var v struct {
 			Version string `json:"version"`
 		}
@@ -289,7 +294,7 @@ func cephPut(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.C
 	}
 }
 
-func cephGet(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.Command, args []string) (err error) {
+func cephGet(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.Command, args []string) (result error) {
 	o, err := f.object(ctx, c, args)
 	if err != nil {
 		return err
@@ -311,7 +316,7 @@ func cephGet(ctx context.Context, f *cephFlags, c *cluster.Cluster, cmd *cobra.C
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, file.Close()) }()
+		defer func() { result = errors.Join(result, file.Close()) }() // a full file system may say so here first
 		out = file
 	}
 	for {

@@ -38,6 +38,7 @@ type filesystem struct {
 	Map struct {
 		Name string  `json:"fs_name"`
 		Data []int64 `json:"data_pools"`
+		In   []int   `json:"in"` // the ranks that there are to be
 		Info map[string]struct {
 			Name  string `json:"name"`
 			Rank  int    `json:"rank"`
@@ -79,17 +80,27 @@ func findFilesystem(ctx context.Context, c *cluster.Cluster, name string) (*file
 
 // active says whether every rank has an active metadata server.
 func (fs *filesystem) active() error {
-	active := 0
-	var others []string
-	for _, i := range fs.Map.Info {
-		if i.State == "up:active" {
-			active++
-		} else if i.Rank >= 0 {
-			others = append(others, fmt.Sprintf("mds.%s is %s", i.Name, i.State))
+	if len(fs.Map.In) == 0 {
+		return fmt.Errorf("file system %s has no active MDS", fs.Map.Name)
+	}
+	var missing []string
+	for _, rank := range fs.Map.In {
+		state := "has no MDS"
+		for _, i := range fs.Map.Info {
+			if i.Rank == rank {
+				state = fmt.Sprintf("is mds.%s, %s", i.Name, i.State)
+			}
+			if i.Rank == rank && i.State == "up:active" {
+				state = ""
+				break
+			}
+		}
+		if state != "" {
+			missing = append(missing, fmt.Sprintf("rank %d %s", rank, state))
 		}
 	}
-	if active == 0 {
-		return fmt.Errorf("file system %s has no active MDS %s", fs.Map.Name, strings.Join(others, ", "))
+	if len(missing) > 0 {
+		return fmt.Errorf("file system %s has no active MDS for every rank: %s", fs.Map.Name, strings.Join(missing, ", "))
 	}
 	return nil
 }
