@@ -28,6 +28,7 @@ type SyntaxError struct {
 	What string
 }
 
+// Error names the file and the line.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s:%d: %v: %s", e.File, e.Line, ErrSyntax, e.What)
 }

@@ -51,6 +51,7 @@ type Error struct {
 	passing bool // of ErrDenied: the daemon let the entity in before
 }
 
+// Error names the entity, the peer and the cause.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("auth: %v to %v: %v", e.Entity, e.Peer, e.Err)
 	if e.Errno != 0 {

@@ -61,7 +61,7 @@ func encodeAuthenticate(e *denc.Encoder, challenge, response uint64, old blob, s
 	e.Uint32(uint32(services))
 }
 
-// responseHeader is CephXResponseHeader.
+// decodeResponseHeader reads a CephXResponseHeader.
 func decodeResponseHeader(d *denc.Decoder) (request uint16, status int32) {
 	return d.Uint16("response.type"), d.Int32("response.status")
 }

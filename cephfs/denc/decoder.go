@@ -27,6 +27,7 @@ type Error struct {
 	Kind   error  // ErrShort, ErrTooLong, ErrValue, ErrVersion or ErrTrailing
 }
 
+// Error names the field and its offset.
 func (e *Error) Error() string {
 	return fmt.Sprintf("denc: %s at offset %d: %v", e.Field, e.Offset, e.Kind)
 }

@@ -53,6 +53,7 @@ var kindNames = [...]string{
 	KindLegacy: "speaks messenger v1 only", KindWait: "told to wait",
 }
 
+// String says in words what kind it is.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) && kindNames[k] != "" {
 		return kindNames[k]
@@ -68,6 +69,7 @@ type Error struct {
 	Err  error // the cause; may be nil
 }
 
+// Error names the peer, the kind and the cause.
 func (e *Error) Error() string {
 	s := "msgr: " + e.Type.String() + " at " + e.Peer.String() + ": " + e.Kind.String()
 	if e.Err != nil {

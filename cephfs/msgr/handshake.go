@@ -377,6 +377,7 @@ type BadMethodError struct {
 	Modes   []AuthMode
 }
 
+// Error names the refused method and those that the peer takes.
 func (e *BadMethodError) Error() string {
 	return fmt.Sprintf("method %d refused: %v; the peer takes methods %v and modes %v",
 		e.Method, syscall.Errno(-e.Result), e.Methods, e.Modes)

@@ -32,7 +32,8 @@ type Message struct {
 
 	// Sent, if set, is called once, when the messenger needs none of the
 	// slices any more: it was acknowledged by a lossless peer, or written to
-	// a lossy one, or dropped with its connection. It must not block. The calls
+	// a lossy one, or dropped with its connection, which may be in Send itself. It
+	// must not block, nor take a lock that a caller of Send holds. The calls
 	// for different messages may come from different goroutines at once.
 	Sent func()
 

@@ -23,6 +23,7 @@ type Error struct {
 	Kind error  // one of the above, or what denc says
 }
 
+// Error says what of a frame is wrong, and how.
 func (e *Error) Error() string {
 	if e.Tag == 0 {
 		return fmt.Sprintf("%s: %v", e.What, e.Kind)
