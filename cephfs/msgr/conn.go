@@ -23,6 +23,7 @@ type Conn struct {
 	peerType denc.EntityType
 	target   denc.Addr
 	disp     Dispatcher
+	placer   Placer // disp, if it is one
 	log      *slog.Logger
 	ctx      context.Context // ends with Close, or with the messenger's
 	cancel   context.CancelFunc
@@ -59,6 +60,7 @@ func newConn(m *Messenger, peerType denc.EntityType, target denc.Addr, p Policy,
 		out:  newSendQueue(p == Lossy),
 		in:   newRecvQueue(m.opts.QueueBytes),
 	}
+	c.placer, _ = d.(Placer)
 	c.ctx, c.cancel = context.WithCancel(m.ctx)
 	c.peerNum.Store(denc.NoNum)
 	// A reader that waits for the dispatcher must not hold up Close.

@@ -25,8 +25,8 @@ type Message struct {
 
 	Front  []byte
 	Middle []byte
-	// Data is sent piece after piece, and arrives as one piece, or none. No
-	// piece is copied, except to be encrypted. All together, and Front and
+	// Data is sent piece after piece, and arrives as one piece, or none, unless
+	// it was placed. No piece is copied, except to be encrypted. All together, and Front and
 	// Middle each, are less than 4 GiB.
 	Data [][]byte
 
@@ -39,6 +39,9 @@ type Message struct {
 
 	// Seq is the number of a received message in its connection.
 	Seq uint64
+	// Placed, set on a received message, says that its data lie where a [Placer]
+	// wanted them, of which Data is the list.
+	Placed bool
 	// Release, set on a received message, gives the storage of its payload
 	// back. Calling it is optional, calling it twice is a fault, and nothing
 	// of Front, Middle and Data may be used after it.
@@ -92,6 +95,34 @@ type Dispatcher interface {
 	// [Conn.Close], else it says what ended it.
 	Closed(c *Conn, err error)
 }
+
+// Placer is what a [Dispatcher] may implement to have the data of messages
+// received where they are wanted, without a copy. Its methods are called by the
+// connection's reader, not by the goroutine of the dispatcher's other methods,
+// and must not block.
+type Placer interface {
+	// Place says where the n bytes of data of a message go that is being
+	// received: into buffers of n bytes together, one after the other, or, if it
+	// returns nil, into storage of the messenger as ever. It is asked for
+	// messages of at least [MinPlaced] bytes of data, on connections in crc mode.
+	//
+	// m is as [Dispatcher.Receive] will get it but for Data, Seq and Release, and
+	// is valid until Place returns. Type, Version and Tid are as the peer sent
+	// them. Front and Middle are not known to be: their checksums come last. Nor
+	// is it sure that the message will be whole, or is not one that was received
+	// before, so Place only says where, and Receive what came.
+	Place(c *Conn, m *Message, n int) [][]byte
+	// Placed follows each Place that returned buffers: from now on the messenger
+	// writes nothing there. With ok the message is whole, its checksums are right
+	// and Receive gets it next of all, unless the connection is closed before;
+	// else the buffers hold anything, and there will be no such message.
+	// [Conn.Close] makes a Placed that is due come soon, whatever the peer does.
+	Placed(c *Conn, ok bool)
+}
+
+// MinPlaced is the least size of data that a [Placer] is asked about. Less than
+// this came with the front, in one read, so that it has to be copied anyway.
+const MinPlaced = 16 << 10
 
 // Policy says what happens when a connection breaks.
 type Policy uint8

@@ -44,44 +44,38 @@ func (c *Conn) read(r *frame.Reader) error {
 func (c *Conn) readMessage(r *frame.Reader) error {
 	var h frame.Header
 	h.Parse(r.First())
-	n := r.BodySize()
-	size := n + eventBytes
+	size := r.BodySize() + eventBytes
 	if !c.in.admit(size) {
 		return ErrClosed
 	}
 	m := new(received)
-	if n > 0 {
-		buf := frame.GetBuffer(n)
-		front, middle, data, complete, err := r.Body(buf.B)
-		if err != nil || !complete {
-			buf.Release()
-			c.in.forget(size)
-			return err
-		}
-		m.Front, m.Middle = front, middle
-		if len(data) > 0 {
-			m.data[0] = data
-			m.Data = m.data[:]
-		}
-		m.Release = buf.ReleaseFunc()
-	} else {
-		m.Release = func() {}
-	}
-	if err := c.ack(h.AckSeq); err != nil {
-		m.drop()
-		c.in.forget(size)
-		return err
-	}
+	m.Type, m.Priority, m.Version, m.Compat = h.Type, h.Priority, h.Version, h.Compat
+	m.Tid = h.Tid
 	// After a reconnect the peer may repeat what arrived; it may also skip
 	// numbers, of messages it took back.
-	if h.Seq <= c.sess.inSeq {
+	fresh := h.Seq > c.sess.inSeq
+	complete, err := c.readBody(r, m, fresh)
+	if err == nil && complete {
+		err = c.ack(h.AckSeq)
+	}
+	ok := err == nil && complete && fresh
+	if m.Placed {
+		c.placer.Placed(c, ok)
+	}
+	if !ok {
 		m.drop()
 		c.in.forget(size)
-		c.log.Debug("message received again", "seq", h.Seq, "last", c.sess.inSeq)
-		return nil
+		if err == nil && complete {
+			c.log.Debug("message received again", "seq", h.Seq, "last", c.sess.inSeq)
+		}
+		return err
 	}
-	m.Type, m.Priority, m.Version, m.Compat = h.Type, h.Priority, h.Version, h.Compat
-	m.Tid, m.Seq = h.Tid, h.Seq
+	if m.Placed { // only what lies here is bounded
+		n := m.DataLen()
+		size -= n
+		c.in.forget(n)
+	}
+	m.Seq = h.Seq
 	c.sess.inSeq = h.Seq
 	c.received.Store(h.Seq)
 	c.in.push(event{kind: eventMessage, m: &m.Message, size: size})
@@ -89,6 +83,54 @@ func (c *Conn) readMessage(r *frame.Reader) error {
 		c.out.oweAck()
 	}
 	return nil
+}
+
+// readBody reads the rest of a frame; place says that its data may be placed. m
+// has the storage to release and the fact that data were placed also after an
+// error.
+func (c *Conn) readBody(r *frame.Reader, m *received, place bool) (complete bool, err error) {
+	m.Release = func() {}
+	head, n, split := r.Split()
+	if !place || !split || n < MinPlaced || c.placer == nil {
+		if r.BodySize() == 0 {
+			return true, nil
+		}
+		buf := frame.GetBuffer(r.BodySize())
+		m.Release = buf.ReleaseFunc()
+		var data []byte
+		m.Front, m.Middle, data, complete, err = r.Body(buf.B)
+		m.setData(data)
+		return complete, err
+	}
+	buf := frame.GetBuffer(head)
+	m.Release = buf.ReleaseFunc()
+	if m.Front, m.Middle, err = r.Head(buf.B); err != nil {
+		return false, err
+	}
+	if bufs := c.placer.Place(c, &m.Message, n); bufs != nil {
+		m.Placed, m.Data = true, bufs
+		if have := m.DataLen(); have != n {
+			return false, faultf(KindProtocol, "%d bytes of data placed in %d", n, have)
+		}
+		return r.Data(bufs...)
+	}
+	// The front is little: it moves to a buffer with the data.
+	whole := frame.GetBuffer(head + n)
+	f := copy(whole.B, m.Front)
+	k := copy(whole.B[f:], m.Middle)
+	m.Front, m.Middle = whole.B[:f:f], whole.B[f:f+k:f+k]
+	buf.Release()
+	m.Release = whole.ReleaseFunc()
+	m.setData(whole.B[head:])
+	return r.Data(m.Data...)
+}
+
+// setData makes b all of the data.
+func (m *received) setData(b []byte) {
+	if len(b) > 0 {
+		m.data[0] = b
+		m.Data = m.data[:]
+	}
 }
 
 func (c *Conn) ack(seq uint64) error {

@@ -160,7 +160,7 @@ func (c *Client) Alignment(pool int64) uint64 {
 
 // counters count what the client did.
 type counters struct {
-	sent, resent, replies, stale, stray, cancelled, lost, backoffs atomic.Uint64
+	sent, resent, replies, placed, stale, stray, cancelled, lost, backoffs atomic.Uint64
 }
 
 // Stats are counts since the client was made.
@@ -168,6 +168,7 @@ type Stats struct {
 	Sent      uint64 // messages with operations
 	Resent    uint64 // of them, those that were not the first of their operation
 	Replies   uint64 // that completed an operation
+	Placed    uint64 // replies whose data were received into buffers of the caller, at least in part
 	Stale     uint64 // replies to an earlier try
 	Stray     uint64 // replies to no operation, such as a cancelled one
 	Cancelled uint64 // operations whose context ended
@@ -182,7 +183,7 @@ func (c *Client) Stats() Stats {
 	s := &c.stats
 	ops, bytes := c.room.inUse()
 	return Stats{
-		Sent: s.sent.Load(), Resent: s.resent.Load(), Replies: s.replies.Load(), Stale: s.stale.Load(),
+		Sent: s.sent.Load(), Resent: s.resent.Load(), Replies: s.replies.Load(), Placed: s.placed.Load(), Stale: s.stale.Load(),
 		Stray: s.stray.Load(), Cancelled: s.cancelled.Load(), Lost: s.lost.Load(),
 		Backoffs: s.backoffs.Load(), Ops: ops, Bytes: bytes,
 	}

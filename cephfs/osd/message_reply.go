@@ -27,6 +27,16 @@ const replyCompat = 2
 // decodeReplyInto reads the front of a reply and cuts its data into those of
 // the operations. room is storage for the results.
 func decodeReplyInto(r *reply, d *denc.Decoder, version uint16, data []byte, room []Result) {
+	decodeReplyFront(r, d, version, len(data), room)
+	for i := range r.results {
+		n := r.results[i].N
+		r.results[i].Data, data = data[:n:n], data[n:]
+	}
+}
+
+// decodeReplyFront reads the front of a reply that has so many bytes of data, and
+// of those only the lengths.
+func decodeReplyFront(r *reply, d *denc.Decoder, version uint16, data int, room []Result) {
 	if version < replyCompat {
 		d.Fail("version", denc.ErrVersion)
 		return
@@ -48,14 +58,14 @@ func decodeReplyInto(r *reply, d *denc.Decoder, version uint16, data []byte, roo
 		d.Uint16("op")
 		d.Skip("op body", 4+28)
 		size := d.Uint32("op length")
-		if int64(size) > int64(len(data)) {
+		if int64(size) > int64(data) {
 			d.Fail("op length", denc.ErrTooLong)
 			return
 		}
-		r.results = append(r.results, Result{Data: data[:size:size], N: int(size)})
-		data = data[size:]
+		r.results = append(r.results, Result{N: int(size)})
+		data -= int(size)
 	}
-	if d.OK() && len(data) != 0 {
+	if d.OK() && data != 0 {
 		d.Fail("data", denc.ErrTrailing)
 		return
 	}

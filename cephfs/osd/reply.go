@@ -23,11 +23,11 @@ func (c *Client) handleReply(l *link, m *msgr.Message) {
 		release(m)
 		return
 	}
-	rep := &Reply{msg: m}
+	rep := &Reply{msg: m, placed: m.Placed}
 	var data []byte
-	switch len(m.Data) {
-	case 0:
-	case 1:
+	switch {
+	case m.Placed, len(m.Data) == 0:
+	case len(m.Data) == 1:
 		data = m.Data[0]
 	default:
 		data = slices.Concat(m.Data...)
@@ -35,14 +35,18 @@ func (c *Client) handleReply(l *link, m *msgr.Message) {
 	var d denc.Decoder
 	var body reply
 	d.Reset(m.Front)
-	decodeReplyInto(&body, &d, m.Version, data, rep.room[:0])
+	if m.Placed {
+		decodeReplyFront(&body, &d, m.Version, m.DataLen(), rep.room[:0])
+	} else {
+		decodeReplyInto(&body, &d, m.Version, data, rep.room[:0])
+	}
 	rep.Results, rep.Version, rep.Epoch = body.results, body.version, body.epoch
 
 	var out finished
 	var err error
 	r.shard.mu.Lock()
 	switch {
-	case r.chain == nil || r.link != l || l.dead.Load() || d.OK() && body.try >= 0 && body.try != r.tries-1:
+	case !d.OK() && !r.awaitsLocked(l, -1), d.OK() && !r.awaitsLocked(l, body.try):
 		// An answer to an earlier try would complete a request that the last
 		// one is about to do again.
 		r.shard.mu.Unlock()
@@ -78,6 +82,10 @@ func (c *Client) handleReply(l *link, m *msgr.Message) {
 		rep.Release()
 		out.complete()
 		return
+	}
+	if m.Placed {
+		// It is the one answer to this try that was placed.
+		r.op.takeAside(rep.Results, r.placed.aside)
 	}
 	taken := c.table.Take(r.tid) != nil
 	if taken {

@@ -58,13 +58,16 @@ type request struct {
 	strikes    int       // connections that its answer may have broken
 	poolAbsent uint32    // the epoch at which a pool not seen does not exist
 
+	placed placement // see place.go
+
 	tried []*try // messages that may refer to data, oldest first; see reclaim
 
 	first try     // storage of the first message
 	room  [1]*try // for tried
 
 	// holds counts what must be over before the completion: one for the result,
-	// and one for each message with data in the messenger's hands.
+	// one for each message with data in the messenger's hands, and one for an
+	// answer that is being placed.
 	holds atomic.Int32
 	reply *Reply // the result; set by who took the request
 	err   error
@@ -164,16 +167,20 @@ func (r *request) sendLocked(ms *mapState) bool {
 func (t *try) over() bool { return t.Sent == nil || t.gone.Load() }
 
 // reclaim has the messenger let go of the messages of a request that is taken
-// from the table, and so is sent no more: those that are not begun are
-// withdrawn. A connection that is in the middle of one is broken: a message can
-// not be cut short, a peer that reads slowly or not at all may hold it for
-// long, and everything else on that connection is sent again. Only answered, if
-// not nil, is let be: an answer came by it, so that it wrote the message and is
-// about to say so.
+// from the table and left its chain, and so is sent no more: those that are not
+// begun are withdrawn. A connection that is in the middle of one is broken: a
+// message can not be cut short, a peer that reads slowly or not at all may hold
+// it for long, and everything else on that connection is sent again. Only
+// answered, if not nil, is let be: an answer came by it, so that it wrote the
+// message and is about to say so. A connection that receives an answer into the
+// request's buffers is broken too: that is not the answer that completes it.
 func (r *request) reclaim(answered *link) {
 	var held int
-	var writing []*link
+	var busy []*link
 	r.shard.mu.Lock()
+	if l := r.placed.link; l != nil {
+		busy = append(busy, l)
+	}
 	for _, t := range r.tried {
 		switch {
 		case t.link == answered || t.gone.Load():
@@ -183,11 +190,11 @@ func (r *request) reclaim(answered *link) {
 				held++
 			}
 		case !t.over():
-			writing = append(writing, t.link)
+			busy = append(busy, t.link)
 		}
 	}
 	r.shard.mu.Unlock()
-	for _, l := range writing {
+	for _, l := range busy {
 		l.abort()
 	}
 	for range held {
@@ -202,6 +209,10 @@ func (r *request) unhold() {
 	}
 	if r.unhook != nil {
 		r.unhook()
+	}
+	// Now, when no other answer is written there any more.
+	if r.err == nil && r.op.into(r.reply) {
+		r.reply.drop()
 	}
 	if r.released != nil {
 		r.released()
@@ -248,27 +259,27 @@ func (r *request) roomLocked(to *throttle) {
 }
 
 // complete ends a request that the caller took from the table and from its
-// chain. It is told when no message holds the caller's data any more, which
-// reclaim sees to; answered is the connection by which the reply came, if one
+// chain. It is told when no message holds the caller's data or writes into the
+// caller's buffers any more, which reclaim sees to; answered is the connection by which the reply came, if one
 // did.
 func (r *request) complete(reply *Reply, err error, answered *link) {
 	r.giveRoom()
-	if err == nil && r.op.into(reply) {
-		reply.drop()
-	}
 	r.reply, r.err = reply, err
 	r.reclaim(answered)
 	r.stopRest()
 	r.unhold()
 }
 
-// into copies what is read into buffers, and reports whether nothing of the
-// reply's storage is needed any more.
+// into copies what is read into buffers, unless it was placed there, and reports
+// whether nothing of the reply's storage is needed any more.
 func (o *Op) into(reply *Reply) (all bool) {
 	all = true
 	for i := range reply.Results {
 		res := &reply.Results[i]
 		if i < len(o.subops) && o.subops[i].copy {
+			if reply.placed && o.subops[i].placeable() {
+				continue
+			}
 			data := res.Data
 			n := copy(o.subops[i].into, data)
 			for _, b := range o.subops[i].vec {

@@ -29,8 +29,9 @@ type Reply struct {
 	// Epoch is that of the OSD's map.
 	Epoch uint32
 
-	msg  *msgr.Message
-	room [2]Result // for Results
+	msg    *msgr.Message
+	placed bool      // what buffers of the caller are for is there already
+	room   [2]Result // for Results
 }
 
 // Release gives the storage of the reply back. Nothing of it, Data included,

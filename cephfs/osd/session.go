@@ -38,6 +38,8 @@ type link struct {
 
 	aborted atomic.Bool
 
+	placing *request // whose buffers the connection writes into; owned by its reader
+
 	backoffs atomic.Int32 // len(blocked), read without mu
 
 	mu      sync.Mutex // a leaf

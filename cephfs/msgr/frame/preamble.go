@@ -42,14 +42,12 @@ type Preamble struct {
 	Len      [maxSegments]uint32
 }
 
-// BodySize is the size on the wire of what follows segment 0, in crc mode.
-func (p *Preamble) bodyCRC() int {
-	if p.Segments == 1 {
-		return 0
-	}
-	return int(p.Len[1]) + int(p.Len[2]) + int(p.Len[3]) + epilogueCRC
+// partsCRC is the size of front, middle and data.
+func (p *Preamble) partsCRC() int {
+	return int(p.Len[1]) + int(p.Len[2]) + int(p.Len[3])
 }
 
+// bodySecure is the size on the wire of what follows segment 0, in secure mode.
 func (p *Preamble) bodySecure() int {
 	if p.Segments == 1 {
 		return 0

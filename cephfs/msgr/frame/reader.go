@@ -9,6 +9,10 @@ import (
 // of a large segment is copied into it, so that this also bounds the copy.
 const readAhead = 16 << 10
 
+// sumPiece is how much of a segment is read before its checksum is taken: little
+// enough to be in the cache still, much enough for few reads.
+const sumPiece = 128 << 10
+
 // Reader reads the frames of one direction of a stream. The fields of Limits
 // may be changed between frames.
 type Reader struct {
@@ -25,6 +29,8 @@ type Reader struct {
 	pre   Preamble
 	first []byte // segment 0
 	store []byte // of first
+	tail  [epilogueCRC]byte
+	sums  [maxSegments]uint32 // of the segments read
 }
 
 // NewReader returns a reader in crc mode that records what it reads.
@@ -106,12 +112,13 @@ func (r *Reader) nextSecure() (Preamble, error) {
 // or a message's header. It is valid until the next call of Next.
 func (r *Reader) First() []byte { return r.first }
 
-// BodySize is how many bytes [Reader.Body] needs for the rest of the frame.
+// BodySize is how many bytes [Reader.Body] needs for the rest of the frame; 0 if
+// there is none.
 func (r *Reader) BodySize() int {
 	if r.sec != nil {
 		return r.pre.bodySecure()
 	}
-	return r.pre.bodyCRC()
+	return r.pre.partsCRC()
 }
 
 // Body reads the rest of a frame into b, of BodySize bytes, and returns the
@@ -121,32 +128,83 @@ func (r *Reader) Body(b []byte) (front, middle, data []byte, complete bool, err 
 	if r.pre.Segments == 1 {
 		return nil, nil, nil, true, nil
 	}
-	if err := r.full(b); err != nil {
-		return nil, nil, nil, false, cut(err)
-	}
 	if r.sec != nil {
+		if err := r.full(b); err != nil {
+			return nil, nil, nil, false, cut(err)
+		}
 		return r.bodySecure(b)
 	}
-	return r.bodyCRC(b)
+	n := int(r.pre.Len[1]) + int(r.pre.Len[2])
+	if front, middle, err = r.Head(b[:n:n]); err != nil {
+		return nil, nil, nil, false, err
+	}
+	data, _ = part(b[n:], r.pre.Len[3], int(r.pre.Len[3]))
+	if complete, err = r.Data(data); err != nil {
+		return nil, nil, nil, false, err
+	}
+	return front, middle, data, complete, nil
 }
 
-func (r *Reader) bodyCRC(b []byte) (front, middle, data []byte, complete bool, err error) {
+// Split returns how many bytes the front and the middle of a message have
+// together, and how many its data, if there are data and the parts may be read
+// apart, by [Reader.Head] and then [Reader.Data] instead of Body. They cannot in
+// secure mode, where all are one block.
+func (r *Reader) Split() (head, data int, ok bool) {
+	p := &r.pre
+	if r.sec != nil || p.Len[3] == 0 {
+		return 0, 0, false
+	}
+	return int(p.Len[1]) + int(p.Len[2]), int(p.Len[3]), true
+}
+
+// Head reads front and middle into b, of the length that Split gave. Their
+// checksums come behind the data: until Data returned they may be anything.
+func (r *Reader) Head(b []byte) (front, middle []byte, err error) {
 	front, rest := part(b, r.pre.Len[1], int(r.pre.Len[1]))
-	middle, rest = part(rest, r.pre.Len[2], int(r.pre.Len[2]))
-	data, rest = part(rest, r.pre.Len[3], int(r.pre.Len[3]))
-	for i, seg := range [...][]byte{front, middle, data} {
-		// Segments that were not sent have 0 here, which is not the checksum
-		// of nothing.
-		if i+1 >= r.pre.Segments {
-			break
-		}
-		want := binary.LittleEndian.Uint32(rest[1+crcSize*i:])
-		if crcFinish(crcSegment(0, seg)) != want {
-			return nil, nil, nil, false, &Error{r.pre.Tag, segmentNames[i+1], ErrChecksum}
+	middle, _ = part(rest, r.pre.Len[2], int(r.pre.Len[2]))
+	r.sums = [maxSegments]uint32{}
+	for i, seg := range [...][]byte{front, middle} {
+		if err := r.sum(1+i, seg); err != nil {
+			return nil, nil, err
 		}
 	}
-	complete, err = r.late(rest[0])
-	return front, middle, data, complete, err
+	return front, middle, nil
+}
+
+// Data reads the data into bufs, one after the other, which have room for just
+// that, and the end of the frame, and checks all that was read since Next. See
+// Body for complete. After an error bufs hold anything.
+func (r *Reader) Data(bufs ...[]byte) (complete bool, err error) {
+	for _, b := range bufs {
+		if err := r.sum(3, b); err != nil {
+			return false, err
+		}
+	}
+	if err := r.full(r.tail[:]); err != nil {
+		return false, cut(err)
+	}
+	// Segments that were not sent have 0 here, which is not the checksum of
+	// nothing.
+	for i := 1; i < r.pre.Segments; i++ {
+		if crcFinish(r.sums[i]) != binary.LittleEndian.Uint32(r.tail[1+crcSize*(i-1):]) {
+			return false, &Error{r.pre.Tag, segmentNames[i], ErrChecksum}
+		}
+	}
+	return r.late(r.tail[0])
+}
+
+// sum fills p with the next bytes of a segment, and goes on with its checksum
+// over what just came.
+func (r *Reader) sum(segment int, p []byte) error {
+	for len(p) > 0 {
+		n := min(len(p), sumPiece)
+		if err := r.full(p[:n]); err != nil {
+			return cut(err)
+		}
+		r.sums[segment] = crcSegment(r.sums[segment], p[:n])
+		p = p[n:]
+	}
+	return nil
 }
 
 func (r *Reader) bodySecure(b []byte) (front, middle, data []byte, complete bool, err error) {
