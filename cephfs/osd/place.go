@@ -31,10 +31,9 @@ const maxAside = 64 << 10
 
 // placement is what a request knows of answers received into its buffers.
 type placement struct {
-	link  *link     // whose reader writes into the buffers now; nil if none does
-	try   int32     // of the answer placed last, counting from 1; 0 if there was none
-	aside []byte    // what that one brings besides
-	room  [1][]byte // storage of the list of buffers
+	link  *link  // whose reader writes into the buffers now; nil if none does
+	try   int32  // of the answer placed last, counting from 1; 0 if there was none
+	aside []byte // what that one brings besides
 }
 
 // Place implements msgr.Placer.
@@ -126,10 +125,9 @@ func (o *Op) place(res []Result, p *placement) [][]byte {
 	if aside > 0 {
 		p.aside = make([]byte, aside)
 	}
-	bufs := p.room[:0]
-	if count > len(p.room) {
-		bufs = make([][]byte, 0, count)
-	}
+	// Of its own: the list of an answer that turns out to be stale may still be
+	// with the dispatcher.
+	bufs := make([][]byte, 0, count)
 	rest := p.aside
 	for i := range res {
 		s, n := &o.subops[i], res[i].N

@@ -104,6 +104,72 @@ func TestMessageRoundTrip(t *testing.T) {
 	})
 }
 
+// TestDataApart reads the parts of a message apart, as the stream brings them in
+// pieces of any size, and finds every damage.
+func TestDataApart(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	data := make([]byte, 3*sumPiece)
+	for i := range data {
+		data[i] = byte(rnd.Uint32())
+	}
+	w, _, wire := pair(t, false)
+	for range 40 {
+		front, middle := data[:rnd.IntN(300)], data[:rnd.IntN(2)*40]
+		data := data[:1+rnd.IntN(len(data))]
+		if err := w.Message(&Header{Seq: 1}, front, middle, [][]byte{data}); err != nil {
+			t.Fatal(err)
+		}
+		flush(t, w, wire)
+		frame := bytes.Clone(wire.Bytes())
+		wire.Reset()
+		bad := -1
+		if rnd.IntN(2) == 0 {
+			bad = preambleSize + HeaderSize + crcSize + rnd.IntN(len(frame)-preambleSize-HeaderSize-crcSize)
+			frame[bad] ^= 0x11
+		}
+		r := NewReader(&pieces{frame, rnd}, testLimits)
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+		head, n, ok := r.Split()
+		if !ok || head != len(front)+len(middle) || n != len(data) {
+			t.Fatalf("parts of %d and %d bytes, %v", head, n, ok)
+		}
+		gotFront, gotMiddle, err := r.Head(make([]byte, head))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, n)
+		a := rnd.IntN(n + 1)
+		b := a + rnd.IntN(n-a+1)
+		complete, err := r.Data(got[:a], got[a:b], nil, got[b:])
+		if bad >= 0 {
+			if err == nil {
+				t.Fatalf("damage at byte %d of %d was not found", bad, len(frame))
+			}
+			continue
+		}
+		if err != nil || !complete || !bytes.Equal(gotFront, front) || !bytes.Equal(gotMiddle, middle) || !bytes.Equal(got, data) {
+			t.Fatalf("%d bytes arrived different: complete %v, %v", n, complete, err)
+		}
+	}
+}
+
+// pieces is a stream that brings a few bytes at a time.
+type pieces struct {
+	b   []byte
+	rnd *rand.Rand
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(p.b) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b[:1+p.rnd.IntN(len(b))], p.b)
+	p.b = p.b[n:]
+	return n, nil
+}
+
 func TestControlRoundTrip(t *testing.T) {
 	modes(t, func(t *testing.T, secure bool) {
 		w, r, wire := pair(t, secure)

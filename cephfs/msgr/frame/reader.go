@@ -11,7 +11,7 @@ const readAhead = 16 << 10
 
 // sumPiece is how much of a segment is read before its checksum is taken: little
 // enough to be in the cache still, much enough for few reads.
-const sumPiece = 128 << 10
+const sumPiece = 256 << 10
 
 // Reader reads the frames of one direction of a stream. The fields of Limits
 // may be changed between frames.
