@@ -30,7 +30,8 @@
 // A payload is read by this package from Send to [Message.Sent] and belongs to
 // it alone in between; it is written from where it lies, with one system call
 // for a batch, and is copied only to be encrypted. A received payload lies in
-// pooled storage which [Message.Release] gives back. Every length a peer
+// pooled storage which [Message.Release] gives back, or, if the dispatcher is a
+// [Placer], its data where that wants them. Every length a peer
 // announces is bounded before anything is allocated for it.
 //
 // Compression is not offered, and messenger 2.0 and v1 are refused.

@@ -2,6 +2,7 @@ package msgr
 
 import (
 	"encoding/binary"
+	"runtime"
 	"time"
 
 	"capstan/cephfs/denc"
@@ -75,6 +76,8 @@ func (c *Conn) write(s *stream, w *frame.Writer, gone <-chan struct{}) error {
 			case <-gone:
 				return nil
 			case <-c.out.wake:
+				// Others that can run now may have messages too.
+				runtime.Gosched()
 				continue
 			case <-alive.C:
 			}

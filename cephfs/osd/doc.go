@@ -63,15 +63,19 @@
 // operations on that connection are sent again.
 //
 // What is read lies in the storage of the message that brought it, until
-// [Reply.Release]; [Op.ReadInto] copies it once, into a buffer of the caller,
-// who has that back at the completion too.
+// [Reply.Release]; but that of [Op.ReadInto] comes to a buffer of the caller, who
+// has that back at the completion too. In crc mode large answers are received
+// there, without a copy (place.go has the rules); small ones, and all in secure
+// mode, are copied once. If the context ends while an answer is being received
+// its connection is broken off, as above.
 //
 // # Goroutines
 //
 // Replies and back-offs are taken on the messenger's dispatch goroutine of
 // their connection, maps on that of the [MapSource]; both walk there.
 // Completions run where the operation ended: on one of these, on that which
-// cancels, in Submit, or on a connection's writer when it lets the data go. The
+// cancels, in Submit, or on a connection's writer or reader when it lets the
+// buffers go. The reader also asks where the data of an answer go. The
 // client starts goroutines only for the timers after which an OSD that could not
 // be reached, or that refused for now, is tried again, and to ask whether a pool
 // exists. Close waits for all of them, and for all completions.

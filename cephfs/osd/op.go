@@ -242,9 +242,11 @@ func (o *Op) Read(off uint64, n int) int {
 	return o.add(o.readExtent(opRead, off, n))
 }
 
-// ReadInto reads up to len(b) bytes at off into b, copying them once out of
-// the reply. Its result's N says how many, and its Data is empty. b belongs to
-// the client until the completion, and not longer, also if the context ends.
+// ReadInto reads up to len(b) bytes at off into b, where they are received
+// directly if they are many, and copied once if not. Its result's N says how
+// many, and its Data is empty. What b holds behind them, or after an error, is
+// not defined. b belongs to the client until the completion, and not longer,
+// also if the context ends.
 func (o *Op) ReadInto(off uint64, b []byte) int {
 	s := o.readExtent(opRead, off, len(b))
 	s.into, s.copy = b, true
