@@ -42,8 +42,9 @@
 //
 //   - run makes one stream after the other: it dials, leads the handshake, and
 //     is then the stream's reader. It owns the session (session) and tears the
-//     connection down. It never calls a dispatcher, so that acknowledgements
-//     and keepalives go on while one is slow; only when the bytes that wait
+//     connection down. It calls of a dispatcher only the methods of a
+//     [Placer], which do not wait, so that acknowledgements and keepalives go
+//     on while one is slow; only when the bytes that wait
 //     for the dispatcher exceed [Options.QueueBytes] does it stop reading, and
 //     then the keepalive time-out does not run.
 //   - write, while a stream is ready, takes batches from the send queue. It
