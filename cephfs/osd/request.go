@@ -259,9 +259,9 @@ func (r *request) roomLocked(to *throttle) {
 }
 
 // complete ends a request that the caller took from the table and from its
-// chain. It is told when no message holds the caller's data or writes into the
-// caller's buffers any more, which reclaim sees to; answered is the connection by which the reply came, if one
-// did.
+// chain. It is told when no message holds the caller's data or is received into
+// the caller's buffers any more, which reclaim sees to; answered is the connection
+// by which the reply came, if one did.
 func (r *request) complete(reply *Reply, err error, answered *link) {
 	r.giveRoom()
 	r.reply, r.err = reply, err
