@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,17 +60,28 @@ func errno(err error) string {
 
 func say(what string, err error) { fmt.Printf("%s: %s\n", what, errno(err)) }
 
+// sillyTime is how long a file that an NFS client renamed because it was open
+// when it was removed may stay after its last close: the client removes it
+// without anybody waiting for that (Linux, fs/nfs/unlink.c).
+const sillyTime = 30 * time.Second
+
 // entries lists a directory's names.
 func entries(dir string) []string {
-	l, err := os.ReadDir(dir)
-	if err != nil {
-		return []string{errno(err)}
+	for end := time.Now().Add(sillyTime); ; time.Sleep(10 * time.Millisecond) {
+		l, err := os.ReadDir(dir)
+		if err != nil {
+			return []string{errno(err)}
+		}
+		var n []string
+		silly := false
+		for _, e := range l {
+			n = append(n, e.Name())
+			silly = silly || strings.HasPrefix(e.Name(), ".nfs")
+		}
+		if !silly || time.Now().After(end) {
+			return n
+		}
 	}
-	var n []string
-	for _, e := range l {
-		n = append(n, e.Name())
-	}
-	return n
 }
 
 // unlinked uses a file that has lost its name.
