@@ -97,6 +97,35 @@ func (e *env) stall(t *testing.T) (f *flight) {
 	return f
 }
 
+// TestAbortsAreNoFailures: connections that the client breaks off itself, one
+// soon after the other, give the OSD no rest.
+func TestAbortsAreNoFailures(t *testing.T) {
+	run(t, nil, func(t *testing.T, e *env) {
+		begin := time.Now()
+		buf := make([]byte, 1<<20)
+		for i := range 5 {
+			if err := e.c.WriteFull(t.Context(), obj(1, "heard"), nil); err != nil {
+				t.Fatal(err)
+			}
+			f := e.stall(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- e.c.WriteFull(ctx, obj(1, "x"), buf) }()
+			synctest.Wait()
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			e.unstall()
+			synctest.Wait()
+			f.ok()
+			if n, took := e.c.Stats().Lost, time.Since(begin); n != uint64(i+1) || took != 0 {
+				t.Errorf("%d connections were lost, and %v went by", n, took)
+			}
+		}
+	})
+}
+
 // TestBuffersBackFromWrite: a connection whose OSD does not read holds the
 // buffer of the message it is in the middle of. When that one's context ends
 // the connection goes, and everything else on it is done on the next.

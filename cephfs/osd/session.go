@@ -173,7 +173,7 @@ func (s *session) lost(l *link, err error) {
 		s.link.Store(nil)
 		switch {
 		case !l.heard.Load():
-		case time.Since(l.began) >= steady:
+		case l.aborted.Load(), time.Since(l.began) >= steady: // abort: not the OSD's doing
 			s.failures = 0
 		default: // a short pause: it may break at each request
 			s.failures = min(s.failures, 1)
