@@ -80,7 +80,8 @@ static long run(rados_ioctx_t io, int write, int size, int depth, int objects, l
 	struct slot *slots = calloc(depth, sizeof *slots);
 	for (int i = 0; i < depth; i++) {
 		slots[i].b = &b;
-		slots[i].buf = calloc(1, size);
+		slots[i].buf = malloc(size);
+		memset(slots[i].buf, 'a' + i % 26, size); // no page is new in the window
 	}
 	b.end = now_ns() + ns;
 	for (int i = 0; i < depth; i++) submit(&slots[i]);

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime"
@@ -43,7 +44,11 @@ func native(t task) (result, error) {
 			return result{}, err
 		}
 	}
-	lat := make([][]time.Duration, t.Depth)
+	bufs, lat := make([][]byte, t.Depth), make([][]time.Duration, t.Depth)
+	for i := range bufs { // no page is new in the window
+		bufs[i] = bytes.Repeat([]byte{byte('a' + i%26)}, t.Size)
+		lat[i] = make([]time.Duration, 0, 1<<16)
+	}
 	errs := make(chan error, t.Depth)
 	var wg sync.WaitGroup
 	var before, after runtime.MemStats
@@ -51,11 +56,9 @@ func native(t task) (result, error) {
 	used, began := cpu(), time.Now()
 	end := began.Add(t.Window)
 	for i := range t.Depth {
-		buf := make([]byte, t.Size)
-		lat[i] = make([]time.Duration, 0, 1<<16)
 		wg.Go(func() {
 			for at := time.Now(); at.Before(end); {
-				if err := op(buf); err != nil {
+				if err := op(bufs[i]); err != nil {
 					errs <- err
 					return
 				}
