@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,8 +20,9 @@ import (
 type CapstanOptions struct {
 	Net    *Net   // namespace to run in; nil for the host's loopback
 	Config string // content of capstan.yaml; "" starts "capstan serve" with its defaults
-	// Addr is the "address:port" that the server serves NFS on according to Config. The server counts as ready
-	// once it has said so by sd_notify or answers a NULL call here. If empty only sd_notify counts.
+	// Addr is the "address:port" that the server serves NFS on according to Config. The server counts as ready once
+	// it has said so by sd_notify; with a NOTIFY_SOCKET in Env, when it answers a NULL call here, which is a little
+	// before it has started all.
 	Addr   string
 	Binary string   // program to run; "" builds one
 	Tags   []string // build tags ("librados")
@@ -105,6 +107,7 @@ func (c *Capstan) Start(ctx context.Context) error {
 		return err
 	}
 	defer notify.close()
+	elsewhere := slices.ContainsFunc(c.opts.Env, func(e string) bool { return strings.HasPrefix(e, "NOTIFY_SOCKET=") })
 	err = poll(ctx, "capstan to serve", func() (bool, error) {
 		if err := c.proc.unexpectedEnd(); err != nil {
 			return false, err
@@ -114,7 +117,7 @@ func (c *Capstan) Start(ctx context.Context) error {
 			return true, nil
 		default:
 		}
-		return c.opts.Addr != "" && nullCall(ctx, c.opts.Net, c.opts.Addr) == nil, nil
+		return elsewhere && nullCall(ctx, c.opts.Net, c.opts.Addr) == nil, nil
 	})
 	if err != nil {
 		c.proc.Kill()
@@ -127,7 +130,7 @@ func (c *Capstan) Start(ctx context.Context) error {
 func (c *Capstan) Kill() { c.proc.Kill() }
 
 // Stop ends the server in order (SIGTERM).
-func (c *Capstan) Stop() error { return c.proc.Stop(30 * time.Second) }
+func (c *Capstan) Stop() error { return c.proc.Stop(2 * time.Minute) }
 
 // Restart is Stop and Start.
 func (c *Capstan) Restart(ctx context.Context) error {

@@ -83,7 +83,7 @@ func TestKillDuringWrites(t *testing.T) {
 		for i := range 3 {
 			// Between two kills some work gets done: the writer of records is at it.
 			for range 8 {
-				if l := records.next(time.Minute); !strings.HasPrefix(l, "ack ") {
+				if l := records.next(3 * time.Minute); !strings.HasPrefix(l, "ack ") {
 					t.Fatalf("writer of records: %q", l)
 				}
 			}
@@ -117,7 +117,7 @@ func TestKillBothKeepsStableData(t *testing.T) {
 				s := ownTree(t, engine, gatewayConfig{lease: "5s"})
 				// A guest of its own: what it dies with is nobody's.
 				g := lab.Guest(t, 2)
-				ctx := longContext(t, 4*time.Minute)
+				ctx := longContext(t, 10*time.Minute)
 				at, err := g.MountNFS(ctx, s.gw.mount(version, s.path()))
 				if err != nil {
 					t.Fatal(err)

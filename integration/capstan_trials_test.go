@@ -202,7 +202,7 @@ func TestRenameKeepsHandles(t *testing.T) {
 			c.close()
 			// Opens by name go on while the name gets other files: one that goes stale on the way is looked up again.
 			// Version 3 knows no open files, so what is replaced after its open cannot be read any more.
-			spin := startProgram(t, ctx, g1, GuestCommand{Argv: []string{"sh", "-c", `cd "$1"; while :; do echo y >D/y; mv D/y D/x; sleep 0.2; done`, "sh", other}})
+			spin := startProgram(t, ctx, g1, GuestCommand{Argv: []string{"sh", "-c", `cd "$1"; while :; do echo y >D/y; mv D/y D/x; sleep 0.5; done`, "sh", other}})
 			use := "cat D/x"
 			if version == "3" {
 				use = ": <D/x"
@@ -268,23 +268,23 @@ func TestExclusiveCreateTimes(t *testing.T) {
 		t.Run("v"+version, func(t *testing.T) {
 			g, at, w := trialTree(t, 0, version)
 			ctx := Context(t)
-			out := mustSh(t, ctx, g, `cd "$1"; umask 027; set -C; echo x >excl; ( echo y >excl ) 2>/dev/null && echo again || echo exists; date +%s; stat -c '%a %X %Y %Z' excl`, at)
+			out := mustSh(t, ctx, g, `cd "$1"; umask 027; set -C; before=$(date +%s); echo x >excl; ( echo y >excl ) 2>/dev/null && echo again || echo exists; echo $before; date +%s; stat -c '%a %X %Y %Z' excl`, at)
 			f := strings.Fields(out)
-			if len(f) != 6 || f[0] != "exists" || f[2] != "640" {
+			if len(f) != 7 || f[0] != "exists" || f[3] != "640" {
 				t.Fatalf("%q", out)
 			}
 			seen, err := w.sh(ctx, `stat -c '%a %X %Y %Z' excl`)
-			if err != nil || seen != strings.Join(f[2:], " ") {
-				t.Errorf("the client sees %v, the witness %q, %v", f[2:], seen, err)
+			if err != nil || seen != strings.Join(f[3:], " ") {
+				t.Errorf("the client sees %v, the witness %q, %v", f[3:], seen, err)
 			}
-			var now int64
-			if _, err := fmt.Sscan(f[1], &now); err != nil {
+			var before, after int64
+			if _, err := fmt.Sscan(f[1]+" "+f[2], &before, &after); err != nil {
 				t.Fatal(err)
 			}
-			for _, s := range f[3:] {
-				var at int64
-				if _, err := fmt.Sscan(s, &at); err != nil || now-at > 5 || at-now > 5 {
-					t.Errorf("a time of %s, now is %d", s, now)
+			for _, s := range f[4:] {
+				var at int64 // the guest's clock and the server's may differ a little
+				if _, err := fmt.Sscan(s, &at); err != nil || at < before-1 || at > after+1 {
+					t.Errorf("a time of %s, between %d and %d", s, before, after)
 				}
 			}
 			// UNCHECKED with size 0 truncates and leaves mode and owner alone.
@@ -376,13 +376,14 @@ func TestLocksOfTwoClients(t *testing.T) {
 func TestWriterAgainstSharedLocks(t *testing.T) {
 	g0, at, _ := trialTree(t, 0, "4.2")
 	g1 := lab.Guest(t, 1)
-	ctx := longContext(t, 3*time.Minute)
+	ctx := longContext(t, 10*time.Minute)
 	at1 := mustMount(t, g1, capstan(t).mount("4.2", sharedExports["libcephfs"])) + "/" + filepath.Base(at)
 	mustSh(t, ctx, g0, `echo x >"$1/f"`, at)
 	var readers []*session
 	for range 4 {
 		readers = append(readers, startProgram(t, ctx, g0, GuestCommand{Argv: []string{"sh", "-c",
-			`while :; do flock -s "$1" true; sleep 0.2; done`, "sh", at + "/f"}}))
+			// The file is free for a good part of the time however slow the machine is: the client asks seldom.
+			`while :; do a=$(date +%s%N); flock -s "$1" true; b=$(date +%s%N); sleep 0.2 $(((b-a)*8/1000000000)); done`, "sh", at + "/f"}}))
 	}
 	start := time.Now()
 	mustSh(t, ctx, g1, `flock -x "$1/f" true`, at1)
@@ -395,9 +396,9 @@ func TestWriterAgainstSharedLocks(t *testing.T) {
 // A machine that loses power leaves locks that others get as soon as its lease is over; it comes back as itself, and
 // its old state goes at once.
 func TestPowerOffReleasesLocks(t *testing.T) {
-	s := ownTree(t, "local", gatewayConfig{lease: "5s"})
+	s := ownTree(t, "local", gatewayConfig{lease: "15s"}) // a machine under load may pause for seconds
 	g0 := lab.Guest(t, 0)
-	ctx := longContext(t, time.Duration(sized(6, 60))*time.Minute)
+	ctx := longContext(t, time.Duration(sized(15, 90))*time.Minute)
 	at0 := mustMount(t, g0, s.gw.mount("4.2", s.path()))
 	files, locks := sized(20, 100), 10
 	b := startTool(t, ctx, g0, GuestCommand{}, "control")
@@ -431,14 +432,14 @@ func TestPowerOffReleasesLocks(t *testing.T) {
 		start := time.Now()
 		for i := range files {
 			b.tell("lock %d w 0 1000 wait", i)
-			if l := b.next(time.Minute); l != "ok" {
+			if l := b.next(2 * time.Minute); l != "ok" {
 				t.Fatalf("round %d: %s", round, l)
 			}
 		}
 		took := time.Since(start)
 		t.Logf("round %d: all locks after %.1f s", round, took.Seconds())
 		// The lease, and what a client waits between two tries.
-		if took > 5*time.Second+35*time.Second {
+		if took > 15*time.Second+35*time.Second {
 			t.Errorf("round %d: the locks took %v", round, took)
 		}
 		for i := range files {
@@ -614,7 +615,9 @@ func TestAccessPatterns(t *testing.T) {
 		if _, err := fmt.Sscan(line, &name, &n); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		ms[name] = n
+		if least, ok := ms[name]; !ok || n < least {
+			ms[name] = n
+		}
 	}
 	t.Logf("%v ms", ms)
 	for _, order := range []string{"backward", "stride"} {

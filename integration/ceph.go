@@ -428,7 +428,7 @@ func (c *Cluster) MonAddrs(v2 bool) []string {
 
 // Ceph runs the ceph tool with the admin key.
 func (c *Cluster) Ceph(ctx context.Context, args ...string) (Result, error) {
-	return c.run(ctx, append([]string{"ceph", "-c", c.ConfPath(), "--connect-timeout", "30"}, args...)...)
+	return c.run(ctx, append([]string{"ceph", "-c", c.ConfPath(), "--connect-timeout", "300"}, args...)...)
 }
 
 // Query runs the ceph tool and decodes its JSON answer into v.
@@ -445,7 +445,7 @@ func (c *Cluster) Query(ctx context.Context, v any, args ...string) error {
 
 // batch runs many commands in one run of the ceph tool, whose start costs more than they do.
 func (c *Cluster) batch(ctx context.Context, cmds ...string) error {
-	spec := c.spec("ceph", "-c", c.ConfPath(), "--connect-timeout", "30")
+	spec := c.spec("ceph", "-c", c.ConfPath(), "--connect-timeout", "300")
 	spec.stdin = strings.NewReader(strings.Join(cmds, "\n") + "\n")
 	r, err := runCommand(ctx, spec)
 	if err != nil {
@@ -587,4 +587,4 @@ func freePorts(ctx context.Context, n *Net, ip string, count int) ([]int, error)
 }
 
 // stopGrace is how long a daemon may take to end when asked.
-const stopGrace = 15 * time.Second
+const stopGrace = 2 * time.Minute

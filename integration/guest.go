@@ -274,16 +274,27 @@ func (g *Guest) run(ctx context.Context, p *Proc, c GuestCommand) (Result, error
 		return Result{Code: -1}, fmt.Errorf("%s: command channel: %w", g.Name(), errors.Join(err, p.unexpectedEnd()))
 	}
 	defer conn.Close()
-	// The end of ctx or of the kernel breaks the connection, which ends every read and write below.
+	// The end of ctx ends what is sent, for which the agent kills the program and tells: who killed it may unmount what
+	// it used. The end of the kernel breaks the connection, which ends every read and write below.
 	watched := make(chan struct{})
 	defer close(watched)
 	go func() {
+		defer conn.Close()
 		select {
 		case <-ctx.Done():
+			if tcp, ok := conn.(*net.TCPConn); !ok || tcp.CloseWrite() != nil {
+				return
+			}
+		case <-p.Done():
+			return
+		case <-watched:
+			return
+		}
+		select {
+		case <-time.After(killTimeout):
 		case <-p.Done():
 		case <-watched:
 		}
-		conn.Close()
 	}()
 
 	w := guestrpc.NewWriter(conn)
@@ -328,6 +339,9 @@ func (g *Guest) run(ctx context.Context, p *Proc, c GuestCommand) (Result, error
 			res := Result{Stdout: out.String(), Stderr: errOut.String(), Code: x.Code}
 			if x.Code == 0 {
 				return res, nil
+			}
+			if ctx.Err() != nil {
+				return res, g.broken(ctx, p, c, res, nil)
 			}
 			var cause error
 			if x.Error != "" {
@@ -406,5 +420,8 @@ func (r Result) Lines() []string {
 	return strings.Split(s, "\n")
 }
 
+// killTimeout is how long a killed program may take to end: one that the kernel does not let go ends later.
+const killTimeout = 30 * time.Second
+
 // defaultTimeout bounds whatever a test does without a time of its own.
-const defaultTimeout = 2 * time.Minute
+const defaultTimeout = 10 * time.Minute

@@ -230,7 +230,7 @@ func mounted(tb testing.TB, g *Guest, what, at string, err error) string {
 			return
 		}
 		// The test's context has ended by now.
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := g.Unmount(ctx, at); err != nil {
 			tb.Errorf("unmount: %v", err)
@@ -255,7 +255,7 @@ func StartProxy(tb testing.TB, o ProxyOptions) *Proxy {
 	return p
 }
 
-// Context returns a context that ends with the test, and after two minutes at the latest.
+// Context returns a context that ends with the test, and after defaultTimeout at the latest.
 func Context(tb testing.TB) context.Context {
 	ctx, cancel := context.WithTimeoutCause(tb.Context(), defaultTimeout, errors.New("a test's default time is over"))
 	tb.Cleanup(cancel)

@@ -83,7 +83,7 @@ func TestKilledHarnessLeavesNothing(t *testing.T) {
 	if len(ids) < 6 {
 		t.Errorf("only the processes %v", ids)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for _, id := range ids {
 		pid, err := strconv.Atoi(id)
@@ -109,7 +109,7 @@ func TestClusterOnLoopback(t *testing.T) {
 	t.Parallel()
 	Require(t, NeedCeph)
 	Peer(t, "ceph")
-	c, err := StartCluster(Context(t), TempDir(t), ClusterOptions{})
+	c, err := StartCluster(longContext(t, 10*time.Minute), TempDir(t), ClusterOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestClusterSurvives(t *testing.T) {
 	t.Parallel()
 	Require(t, NeedRoot, NeedCeph)
 	Peer(t, "ceph")
-	ctx := Context(t)
+	ctx := longContext(t, 10*time.Minute)
 	c, err := StartCluster(ctx, TempDir(t), ClusterOptions{
 		Net: lab.Net(t), Mons: 3, OSDs: 2, Replicas: 2, Store: BlueStore, Secure: true,
 		Filesystems: []Filesystem{{Name: "x"}, {Name: "y", MaxMDS: 2}}, MDS: 4,

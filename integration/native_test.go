@@ -24,8 +24,9 @@ func nativeCluster(t *testing.T) *Cluster {
 	return startNative(t, ClusterOptions{
 		Mons: 3, OSDs: 3, Replicas: 2, Store: BlueStore, StoreMB: 8192,
 		Config: map[string]string{
-			// Quick to miss a stopped OSD; one witness is enough among three.
-			"osd heartbeat grace": "6", "osd heartbeat interval": "1", "mon osd min down reporters": "1",
+			// Quick to miss a stopped OSD, but not to take one for dead on a machine that pauses; one witness is enough
+			// among three; and one that was missed often does not give up.
+			"osd heartbeat grace": "10", "osd max markdown count": "1000", "osd heartbeat interval": "1", "mon osd min down reporters": "1",
 			// Splits are to happen at once.
 			"osd pool default pg autoscale mode": "off", "mgr tick period": "1", "mon target pg per osd": "1000",
 		},
@@ -139,7 +140,7 @@ func runLiveBut(ctx context.Context, t *testing.T, pkg, pattern, but string, env
 		t.Error(err) // not Fatal: users call it from goroutines of their own
 		return 0
 	}
-	r, err := runCommand(ctx, procSpec{argv: []string{bin, "-test.v", "-test.run", pattern, "-test.skip", but, "-test.timeout", "30m"}, env: env, dir: dir})
+	r, err := runCommand(ctx, procSpec{argv: []string{bin, "-test.v", "-test.run", pattern, "-test.skip", but, "-test.timeout", "100m"}, env: env, dir: dir})
 	passed := strings.Count("\n"+r.Stdout, "\n--- PASS: ")
 	if err != nil {
 		t.Errorf("%v\n%s", err, r.Stdout)
@@ -159,7 +160,7 @@ func runLiveBut(ctx context.Context, t *testing.T, pkg, pattern, but string, env
 // operation on objects, read back by Ceph's own tools and the other way round.
 func TestNativeClient(t *testing.T) {
 	c := nativeCluster(t)
-	ctx := longContext(t, time.Duration(sized(20, 60))*time.Minute)
+	ctx := longContext(t, time.Duration(sized(60, 60))*time.Minute)
 	env := nativeEnv(t, c)
 	for _, pkg := range nativePackages {
 		t.Run(pkg, func(t *testing.T) {
@@ -179,7 +180,7 @@ func TestNativeClient(t *testing.T) {
 // CAPSTAN_TEST_SEED replays the choices of one round.
 func TestNativeClientUnderFaults(t *testing.T) {
 	c := nativeCluster(t)
-	ctx := longContext(t, time.Duration(sized(15, 110))*time.Minute)
+	ctx := longContext(t, time.Duration(sized(40, 110))*time.Minute)
 	// Each kind of pool has its users, who go on until all faults are over; faults go on until they have done enough. A
 	// round makes a pool and removes it, which costs as much as some thousand operations.
 	round, least := sized(2000, 10_000), sized(10_000, 100_000)
@@ -330,6 +331,9 @@ func (c *Cluster) waitClean(ctx context.Context) error {
 func nativeTool(ctx context.Context, t *testing.T, c *Cluster) {
 	bin, err := BuildCapstan(ctx, false)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.waitClean(ctx); err != nil {
 		t.Fatal(err)
 	}
 	ours := func(args ...string) Result {

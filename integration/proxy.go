@@ -329,7 +329,7 @@ func waitSent(ctx context.Context, c net.Conn) {
 	if err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	_ = poll(ctx, "acknowledgement", func() (bool, error) {
 		queued, err := 0, error(nil)

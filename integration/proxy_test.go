@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -123,8 +124,17 @@ func TestProxyHoldsBack(t *testing.T) {
 		t.Error("read after a cut")
 	}
 	p.Refuse(true)
-	c = dialProxy(t, p)
-	if _, err := c.Read(b); err == nil {
-		t.Error("read from a proxy that refuses")
+	switch c, err := net.Dial("tcp", p.Addr()); {
+	case errors.Is(err, syscall.ECONNRESET): // refused before Dial looked
+	case err != nil:
+		t.Fatal(err)
+	default:
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(b); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("read from a proxy that refuses: %v", err)
+		}
 	}
 }

@@ -20,8 +20,8 @@ make --no-print-directory check
 
 say "unit tests, -race"
 mapfile -t unit < <(go list ./... | grep -v '^capstan/integration')
-go test -race -timeout 15m "${unit[@]}"
-GOMAXPROCS=1 go test -timeout 10m ./server/rpc ./server/nfs4/state ./export/...
+go test -race -timeout 1h "${unit[@]}"
+GOMAXPROCS=1 go test -timeout 1h ./server/rpc ./server/nfs4/state ./export/...
 
 say "fuzz targets, $fuzztime each"
 while read -r file; do
@@ -37,7 +37,7 @@ say "against real peers"
 status=0
 # One package at a time: they share the machine's peers, and only then is each
 # line printed as it comes.
-go test -p 1 -tags "$tags" -count=1 -timeout 45m -v ./integration/... | grep -vE --line-buffered '^=== ' || status=$?
+go test -p 1 -tags "$tags" -count=1 -timeout 2h -v ./integration/... | grep -vE --line-buffered '^=== ' || status=$?
 
 say "tests that ran against real peers"
 awk -F'\t' '{ n[$1]++; printf "    %-4s %s %s: %s\n", $1, $2, $3, $4 } END { printf "    %d passed, %d failed, %d skipped\n", n["PASS"], n["FAIL"], n["SKIP"] }' "$peers"

@@ -103,11 +103,17 @@ type live struct {
 	mon  *msgr.Conn
 }
 
+// A daemon, or this process, may get no CPU for seconds.
+const (
+	liveInterval = 50 * time.Millisecond
+	liveTimeout  = 10 * time.Second
+)
+
 func newLive(t *testing.T, secure bool) *live {
 	a, mons := liveAuth(t, secure)
 	l := &live{T: t, mons: mons}
 	testutil.NoLeaks(t)
-	l.m = msgr.New(msgr.Options{Auth: a, Dial: l.net.dial, KeepaliveInterval: 50 * time.Millisecond, KeepaliveTimeout: 2 * time.Second})
+	l.m = msgr.New(msgr.Options{Auth: a, Dial: l.net.dial, KeepaliveInterval: liveInterval, KeepaliveTimeout: liveTimeout})
 	t.Cleanup(l.m.Close)
 	var d *client
 	l.mon, d = l.connect(denc.TypeMon, mons[0], msgr.Lossy)
@@ -254,7 +260,7 @@ func TestLiveKeepalive(t *testing.T) {
 			t.Errorf("the connection to %v broke: %v", c.PeerName(), c.Err())
 		case <-l.mon.Done():
 			t.Errorf("the connection to the monitor broke: %v", l.mon.Err())
-		case <-time.After(3 * time.Second): // above the time-out
+		case <-time.After(liveTimeout + time.Second): // above the time-out
 		}
 	})
 }

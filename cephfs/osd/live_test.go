@@ -119,7 +119,7 @@ func (k *cluster) pool(erasure bool) (int64, string) {
 		}
 	}
 	k.ceph("osd", "pool", "application", "enable", name, "test")
-	ctx, cancel := context.WithTimeout(k.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(k.t.Context(), 5*time.Minute)
 	defer cancel()
 	for ctx.Err() == nil {
 		if m := k.maps.Current(); m != nil {
@@ -175,7 +175,7 @@ func live(t testing.TB, mode msgr.AuthMode, change func(*Options)) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.mon.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if err := k.mon.Ready(ctx); err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func live(t testing.TB, mode msgr.AuthMode, change func(*Options)) *cluster {
 // one object.
 func TestLiveTwoClients(t *testing.T) {
 	k := live(t, 0, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	pool, _ := k.pool(false)
 	o := Object{Pool: pool, Name: "x"}
@@ -230,7 +230,7 @@ func TestLiveRoundTrip(t *testing.T) {
 }
 
 func roundTrip(t *testing.T, k *cluster, pool int64, name string, erasure bool) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	file := filepath.Join(t.TempDir(), "data")
 	rng := rand.New(rand.NewPCG(3, uint64(pool)))
@@ -408,7 +408,7 @@ func TestLiveLinearizable(t *testing.T) {
 						if known[o.Name] == nil {
 							known[o.Name] = new(string)
 						}
-						ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+						ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 						if rng.IntN(20) == 0 {
 							ctx, cancel = context.WithTimeout(t.Context(), time.Duration(rng.IntN(3000))*time.Microsecond)
 						}
@@ -469,7 +469,7 @@ func TestLiveBlocklist(t *testing.T) {
 	entry := fmt.Sprintf("%v:0/%d", self.Host.Addr(), self.Nonce)
 	k.ceph("osd", "blocklist", "add", entry)
 	t.Cleanup(func() { k.ceph("osd", "blocklist", "rm", entry) })
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	for {
 		err := k.c.WriteFull(ctx, o, []byte("y"))
@@ -489,7 +489,7 @@ func TestLiveBlocklist(t *testing.T) {
 // TestLivePools: quota, removal and no pool at all.
 func TestLivePools(t *testing.T) {
 	k := live(t, 0, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	if err := k.c.WriteFull(ctx, Object{Pool: 123456, Name: "a"}, nil); !errors.Is(err, ErrNoPool) {
 		t.Errorf("no such pool: %v", err)
@@ -498,7 +498,7 @@ func TestLivePools(t *testing.T) {
 	k.ceph("osd", "pool", "set-quota", name, "max_objects", "1")
 	full := &Op{OnFull: FullFail}
 	full.WriteFull(bytes.Repeat([]byte("x"), 4096))
-	deadline := time.Now().Add(40 * time.Second)
+	deadline := time.Now().Add(5 * time.Minute)
 	for i := 0; ; i++ {
 		_, err := k.c.Do(ctx, Object{Pool: pool, Name: fmt.Sprint(i)}, full)
 		if errors.Is(err, ErrQuota) {
