@@ -64,6 +64,7 @@ func (s *Server) openLocked(ctx context.Context) (exports []*export.Export, errs
 		err error
 	}
 	results := make([]opened, len(s.mounts))
+	anew := make([]*volume, len(s.mounts)) // of those that are not open yet
 	var g errgroup.Group
 	g.SetLimit(opensAtOnce)
 	for i, m := range s.mounts {
@@ -72,8 +73,9 @@ func (s *Server) openLocked(ctx context.Context) (exports []*export.Export, errs
 			continue
 		}
 		g.Go(func() error {
-			key := m.Engine.Key
-			results[i].v, results[i].err = m.Engine.Open(ctx, func(err error) { s.lose(m.Export.ID, key, err) })
+			v := &volume{id: m.Export.ID, key: m.Engine.Key}
+			v.v, results[i].err = m.Engine.Open(ctx, func(err error) { s.lose(v, err) })
+			results[i].v, anew[i] = v.v, v
 			return nil
 		})
 	}
@@ -84,8 +86,8 @@ func (s *Server) openLocked(ctx context.Context) (exports []*export.Export, errs
 			s.logBroken(m, r.err)
 			errs = append(errs, &engineError{m.Export.ID, m.Export.Path, r.err})
 			r.v = pendingVolume{}
-		} else {
-			s.volumes[m.Export.ID] = &volume{key: m.Engine.Key, v: r.v}
+		} else if anew[i] != nil {
+			s.volumes[m.Export.ID] = anew[i]
 		}
 		exports = append(exports, m.Export.WithVolume(r.v))
 	}
@@ -161,29 +163,24 @@ func (s *Server) closeUnused(ctx context.Context, set, keep map[uint32]*volume) 
 	return errors.Join(errs...)
 }
 
-// lose is told that the Volume of an export will not work again: the cluster
-// has shut its client out, say. It only leaves word, since the teller may hold
-// locks of the Volume.
-func (s *Server) lose(id uint32, key string, err error) {
+// lose is told that a Volume will not work again: the cluster has shut its
+// client out, say. It only leaves word, since the teller may hold locks of the
+// Volume. Word of one that is out of service already, late or said twice, does
+// its successor no harm.
+func (s *Server) lose(v *volume, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lost == nil {
-		s.lost = map[uint32]lostVolume{}
+		s.lost = map[*volume]error{}
 	}
-	if _, told := s.lost[id]; told {
+	if _, told := s.lost[v]; told {
 		return
 	}
-	s.lost[id] = lostVolume{key, err}
+	s.lost[v] = err
 	select {
 	case s.retry <- struct{}{}:
 	default:
 	}
-}
-
-// lostVolume is which engine of an export was lost, and why.
-type lostVolume struct {
-	key string
-	err error
 }
 
 // dropLost takes lost Volumes out of service, so that they are opened anew.
@@ -193,17 +190,18 @@ func (s *Server) dropLost() {
 	s.reload.Lock()
 	defer s.reload.Unlock()
 	s.mu.Lock()
-	lost := s.lost
+	told := s.lost
 	s.lost = nil
 	s.mu.Unlock()
 	volumes := maps.Clone(s.volumes)
-	for id, l := range lost {
-		if v := s.volumes[id]; v == nil || v.key != l.key {
-			delete(lost, id)
+	lost := map[uint32]error{} // by export id
+	for v, err := range told {
+		if s.volumes[v.id] != v {
 			continue
 		}
-		s.log.Error("the file system behind an export is lost; opening it anew", "export", id, "err", l.err)
-		delete(s.volumes, id)
+		s.log.Error("the file system behind an export is lost; opening it anew", "export", v.id, "err", err)
+		delete(s.volumes, v.id)
+		lost[v.id] = err
 	}
 	if len(lost) == 0 {
 		return
@@ -214,8 +212,8 @@ func (s *Server) dropLost() {
 		v := export.Volume(pendingVolume{})
 		if open := s.volumes[m.Export.ID]; open != nil {
 			v = open.v
-		} else if l, ok := lost[m.Export.ID]; ok {
-			errs = append(errs, &engineError{m.Export.ID, m.Export.Path, l.err})
+		} else if err, ok := lost[m.Export.ID]; ok {
+			errs = append(errs, &engineError{m.Export.ID, m.Export.Path, err})
 		}
 		exports = append(exports, m.Export.WithVolume(v))
 	}

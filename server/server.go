@@ -46,13 +46,14 @@ type Server struct {
 	retry   chan struct{}      // size 1: there are engines to be opened
 
 	mu     sync.Mutex
-	served []Mount               // as last put in force; guarded by mu
-	broken map[uint32]error      // why an engine is not open; guarded by mu
-	lost   map[uint32]lostVolume // told of and not yet taken out; guarded by mu
+	served []Mount           // as last put in force; guarded by mu
+	broken map[uint32]error  // why an engine is not open; guarded by mu
+	lost   map[*volume]error // why; told of and not yet taken out; guarded by mu
 }
 
 // volume is an open engine.
 type volume struct {
+	id  uint32 // of the export
 	key string
 	v   export.Volume
 }

@@ -24,9 +24,14 @@ func benchPeer(b testing.TB, a *cephtest.StaticAuth, serve func(nc net.Conn, r *
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { l.Close() })
+	done := make(chan struct{})
+	b.Cleanup(func() {
+		l.Close()
+		<-done
+	})
 	at := denc.AddrVec{{Type: denc.AddrMsgr2, Host: l.Addr().(*net.TCPAddr).AddrPort()}}
 	go func() {
+		defer close(done)
 		nc, err := l.Accept()
 		if err != nil {
 			return

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"capstan/cephfs/osd"
 	"capstan/cephfs/osdmap"
@@ -75,7 +76,7 @@ func TestInterruptible(t *testing.T) {
 		t.Error(context.Cause(ctx))
 	}
 	var errs bytes.Buffer
-	w := &waiter{args: []string{"data", "x"}, errs: &errs, tick: patience}
+	w := &waiter{args: []string{"data", "x"}, errs: &errs, tick: time.Hour}
 	if err := w.do(ctx, func(ctx context.Context) error { return context.Cause(ctx) }); err != errInterrupted || errs.Len() != 0 {
 		t.Errorf("%v, %q", err, errs.String())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"capstan/export"
 	"capstan/export/memory"
@@ -51,7 +52,7 @@ func newBedWith(t testing.TB, o Options) *bed {
 		t.Fatal(err)
 	}
 	b.table = table
-	files := export.NewOpenFiles(export.OpenFilesOptions{})
+	files := export.NewOpenFiles(export.OpenFilesOptions{Idle: time.Hour}) // no test is to see files closed because it was slow
 	t.Cleanup(files.Close)
 	b.server = New(export.NewExports(table), files, o)
 	b.root = b.handle(idExport, b.rootOf(idExport))

@@ -187,7 +187,7 @@ func FuzzReplayChanged(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer nc.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		_, _ = Replay(ctx, c, nc, func(n int, msg []byte) []byte {
 			if n != int(at) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"capstan/export"
 	"capstan/server/nfs3"
@@ -17,6 +18,7 @@ import (
 // bed is a server that can be killed and started again on the same Volume.
 type bed struct {
 	testing.TB
+	born time.Time
 	vol  *Faults
 	keys *export.KeyRing
 	opts Options
@@ -29,7 +31,7 @@ func newBed(t testing.TB, o Options) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{TB: t, vol: NewFaults(mem), keys: export.RandomKeyRing(), opts: o}
+	b := &bed{TB: t, born: time.Now(), vol: NewFaults(mem), keys: export.RandomKeyRing(), opts: o}
 	b.start()
 	t.Cleanup(b.stop)
 	return b

@@ -118,7 +118,8 @@ func TestTrialMacOSSave(t *testing.T) {
 }
 
 // Reload under load: exports come, change and go 500 times, one time in ten by
-// a list that is wrong, while others work on an export that stays.
+// a list that is wrong, while others work on an export that stays. It goes on
+// until they have done their share, however the machine divides its time.
 func TestTrialReloadUnderLoad(t *testing.T) {
 	b := newBed(t, Options{})
 	stays := b.srv.Exports.Current().Export(1)
@@ -128,8 +129,8 @@ func TestTrialReloadUnderLoad(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var load errgroup.Group
-	var done, bothers atomic.Int64
+	load, failed := errgroup.WithContext(ctx)
+	var done, entered atomic.Int64
 	var stop atomic.Bool
 	for _, version := range []string{"v3", "v4.1", "v4.2"} {
 		d := b.speak(t, version)
@@ -167,16 +168,20 @@ func TestTrialReloadUnderLoad(t *testing.T) {
 				return err
 			}
 			switch r.Status {
-			case nfsv4.OK, nfsv4.ErrNoEnt, nfsv4.ErrROFS:
+			case nfsv4.OK, nfsv4.ErrROFS:
+				entered.Add(1)
+			case nfsv4.ErrNoEnt:
 			default:
 				return fmt.Errorf("on an export that comes and goes: %v", r.Results)
 			}
-			bothers.Add(1)
 		}
 		return nil
 	})
 
-	for i := range 500 {
+	for i := 0; i < 500 || done.Load() < 100 || entered.Load() == 0; i++ {
+		if failed.Err() != nil {
+			break // Wait says why
+		}
 		exports := []*export.Export{stays}
 		wrong := i%10 == 9
 		if i%2 == 0 {
@@ -198,7 +203,7 @@ func TestTrialReloadUnderLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		old := b.srv.Exports.Swap(table)
-		wait, end := context.WithTimeout(ctx, 10*time.Second)
+		wait, end := context.WithTimeout(ctx, 2*time.Minute)
 		err = old.WaitIdle(wait)
 		end()
 		if err != nil {
@@ -209,9 +214,6 @@ func TestTrialReloadUnderLoad(t *testing.T) {
 	stop.Store(true)
 	if err := load.Wait(); err != nil {
 		t.Error(err)
-	}
-	if done.Load() < 100 || bothers.Load() == 0 {
-		t.Errorf("%d and %d rounds of work were done meanwhile", done.Load(), bothers.Load())
 	}
 	do(t, s, s.Begin().PutFH(held.FH).Write(held.ID, 0, nfsv4.FileSync, []byte("still")).Close(held.ID))
 }

@@ -56,7 +56,7 @@ func FuzzCall(f *testing.F) {
 		a, c := net.Pipe()
 		s.ServeConn(a)
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(2 * time.Minute))
 		const next = 0xfefefefe
 		go c.Write(append(marked(record), marked(rawCall(next, testProgram, 3, procNull))...))
 		want := map[uint32]int{next: 1}

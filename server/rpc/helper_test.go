@@ -101,7 +101,7 @@ func send(t testing.TB, c net.Conn, b []byte) {
 // receive reads one record of the server, which sends each as one fragment.
 func receive(t testing.TB, c net.Conn) []byte {
 	t.Helper()
-	c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	c.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	var mark [4]byte
 	if _, err := io.ReadFull(c, mark[:]); err != nil {
 		t.Fatalf("no reply: %v", err)
@@ -120,7 +120,7 @@ func receive(t testing.TB, c net.Conn) []byte {
 // closed checks that the server closes the connection without another byte.
 func closed(t testing.TB, c net.Conn) {
 	t.Helper()
-	c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	c.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	b, err := io.ReadAll(c)
 	if len(b) != 0 {
 		t.Errorf("%d bytes before the close: %x", len(b), b)

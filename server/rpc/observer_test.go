@@ -45,7 +45,7 @@ func (w *watch) closedFor(t testing.TB, want error) {
 		if !errors.Is(got, want) {
 			t.Errorf("connection closed for %v, want %v", got, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("connection not closed")
 	}
 }
@@ -53,7 +53,7 @@ func (w *watch) closedFor(t testing.TB, want error) {
 // done waits for n calls and returns them.
 func (w *watch) done(t testing.TB, n int) []CallInfo {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		w.mu.Lock()
 		calls := w.calls
 		w.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 // TestAddresses checks what a program sees of IPv4 and IPv6 peers, on a
 // listener that takes both.
 func TestAddresses(t *testing.T) {
-	s := newTestServer(t, Options{MaxConnsPerHost: 2})
+	w := newWatch()
+	s := newTestServer(t, Options{MaxConnsPerHost: 2, Observer: w})
 	seen := make(chan *Conn, 1)
 	s.Register(&funcProgram{testProgram + 1, 1, 1, func(_ context.Context, c *Call, _ *xdr.Encoder) AcceptStat {
 		seen <- c.Conn
@@ -40,6 +41,7 @@ func TestAddresses(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Close()
+		<-w.ended // it counts no more
 		for range 2 {
 			r, err := s.dial(ClientOptions{}).Call(soon(t), testProgram+1, 1, 0, nil)
 			if err != nil {

@@ -114,7 +114,7 @@ func TestLingeringDataAreSynced(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); v.WriteVerifier() == before; {
+	for end := time.Now().Add(2 * time.Minute); v.WriteVerifier() == before; {
 		if time.Now().After(end) {
 			t.Fatal("the verifier stayed")
 		}

@@ -78,7 +78,7 @@ func newWorld(t *testing.T, set func(*Options)) *world {
 
 func (w *world) close() {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := w.s.Close(ctx); err != nil {
 		w.Fatal(err)

@@ -60,7 +60,7 @@ func serveFake(t *testing.T, f *fakeBinder) Registrar {
 		s.Shutdown(context.Background())
 		<-done
 	})
-	return Registrar{Addr: l.Addr().String()}
+	return Registrar{Addr: l.Addr().String(), Timeout: 2 * time.Minute}
 }
 
 func TestCalls(t *testing.T) {
@@ -155,9 +155,9 @@ func inNamespace(t *testing.T, rpcbind, rpcinfo string) error {
 	defer daemon.Process.Kill()
 	ctx := t.Context()
 	addr := netip.MustParseAddrPort("[::]:2049")
-	var r Registrar
+	r := Registrar{Timeout: 2 * time.Minute}
 	var err error
-	for range 100 {
+	for range 1200 {
 		if err = r.Register(ctx, NFS, addr); !errors.Is(err, syscall.ECONNREFUSED) {
 			break
 		}
