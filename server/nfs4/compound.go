@@ -38,7 +38,6 @@ type compound struct {
 	peer  export.Peer
 	minor uint32
 
-	args   []byte   // the whole arguments, for the digest of SEQUENCE
 	base   xdr.Mark // where the COMPOUND's result begins
 	origin int      // e.Len() there
 	index  int      // of the running operation
@@ -85,8 +84,6 @@ func (c *compound) recycle() {
 // serve decodes the head of the COMPOUND, runs its operations and completes
 // its result.
 func (c *compound) serve() rpc.AcceptStat {
-	var whole = *c.d
-	c.args = whole.Rest()
 	c.base, c.origin = c.e.Mark(), c.e.Len()
 	tag := c.d.Opaque("tag", c.d.Remaining())
 	c.minor = c.d.Uint32("minorversion")

@@ -124,6 +124,29 @@ func TestCompoundReplay(t *testing.T) {
 	c.expect(nfsv4.OK, dir, nfsv4.OpRemove, "other")
 }
 
+// After a reconnect a client encodes the request anew, with the highest slot it
+// uses by then. It is the same request all the same.
+func TestCompoundReplayEncodedAnew(t *testing.T) { // RFC 8881 section 2.10.6
+	s := newSite(t)
+	c := s.newClient(1, "client")
+	dir := c.fh("data")
+	c.seq++
+	encoded := func(highest int, cache bool) *request {
+		return newRequest(c.minor).add(nfsv4.OpSequence, c.session, c.seq, 0, highest, cache).
+			add(nfsv4.OpPutFH, dir).add(nfsv4.OpCreate, 2, "made", attrs(bitmap()))
+	}
+	first := s.do(root, encoded(0, true))
+	for _, again := range []*reply{s.do(root, encoded(3, true)), s.do(root, encoded(0, false))} {
+		if string(first.raw) != string(again.raw) || first.status != nfsv4.OK {
+			t.Errorf("retry is answered %v, first try %v", again.status, first.status)
+		}
+	}
+	// One operation less, or somebody else.
+	short := newRequest(c.minor).add(nfsv4.OpSequence, c.session, c.seq, 0, 0, true).add(nfsv4.OpPutFH, dir)
+	s.do(root, short).op(nfsv4.OpSequence, nfsv4.ErrSeqFalseRetry).end()
+	s.do(bob, encoded(0, true)).op(nfsv4.OpSequence, nfsv4.ErrSeqFalseRetry).end()
+}
+
 func TestCompoundLimits(t *testing.T) {
 	s := newSite(t)
 	big := s.newClient(1, "big")

@@ -34,7 +34,10 @@ func (a *sequenceArgs) decode(d *xdr.Decoder) {
 
 func opSequence(c *compound, a *sequenceArgs, _ *none) nfsv4.Status {
 	a.Conn = c.srv.connOf(c.call)
-	a.Digest = state.Digest(c.args, uint32(c.call.Cred.Flavor), c.call.Cred.UID)
+	// A client that encodes a request anew to send it again has other slots in
+	// use by then, so what SEQUENCE itself says does not tell requests apart.
+	behind := *c.d
+	a.Digest = state.Digest(behind.Rest(), c.count, uint32(c.call.Cred.Flavor), c.call.Cred.UID)
 	if st := c.srv.opts.State.Sequence(&a.SequenceArgs, &c.slot); st != nfsv4.OK {
 		return st
 	}

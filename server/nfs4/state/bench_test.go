@@ -108,7 +108,7 @@ func BenchmarkOpenClose(b *testing.B) {
 func BenchmarkDigest(b *testing.B) {
 	args := make([]byte, 1<<20)
 	for b.Loop() {
-		Digest(args, 1, 0)
+		Digest(args, 7, 1, 0)
 	}
 }
 

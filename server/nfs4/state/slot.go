@@ -16,6 +16,12 @@ import (
 //	 | SEQUENCE seq: the     | SEQUENCE seq: NFS4ERR_DELAY. Nobody waits for
 //	 | reply, or UNCACHED    | another's request, so nobody can wait for ever.
 //
+// A retry may differ from the request it repeats in sa_highest_slotid, which
+// tells of the moment it is sent, and in sa_cachethis: the reply was kept or
+// was not. With other operations or from somebody else it is
+// NFS4ERR_SEQ_FALSE_RETRY (section 2.10.6.1.3.1), but only once the request is
+// done: a client probes a slot it lost track of with a SEQUENCE alone, and has
+// to learn that the slot is still busy.
 // Anything else is NFS4ERR_SEQ_MISORDERED.
 type slot struct {
 	seq     uint32 // of the last request accepted
@@ -39,7 +45,7 @@ type SequenceArgs struct {
 	HighestSlot uint32
 	CacheThis   bool
 	Conn        *Conn  // nil only in tests
-	Digest      uint64 // of the whole request and its credential, see Digest
+	Digest      uint64 // of what is behind SEQUENCE and of the credential, see Digest
 }
 
 // SequenceResult is SEQUENCE4resok.
@@ -146,10 +152,10 @@ func (ses *Session) acceptLocked(a *SequenceArgs, u *SlotUse) nfsv4.Status {
 	switch {
 	case a.HighestSlot > ses.highest && !retry:
 		return nfsv4.ErrBadHighSlot
-	case retry && a.Digest != sl.digest:
-		return nfsv4.ErrSeqFalseRetry
 	case retry && sl.running:
 		return nfsv4.ErrDelay
+	case retry && a.Digest != sl.digest:
+		return nfsv4.ErrSeqFalseRetry
 	case retry && sl.cached:
 		// A copy: the slot may take its next request while this is sent.
 		u.Action, u.Replay = SlotReplay, slices.Clone(sl.reply)
@@ -259,25 +265,27 @@ func (s *Store) balanceLocked() {
 
 var digestSeed = maphash.MakeSeed()
 
-// digestEnds is how much of either end of a request goes into its digest: the
-// operations and their arguments, of a WRITE all but most of its data.
+// digestEnds is how much of either end of the operations goes into the digest:
+// they and their arguments, of a WRITE all but most of its data.
 const digestEnds = 512
 
-// Digest returns a cheap digest of a request: of its length, its beginning and
-// its end, and of who sent it. It differs from run to run.
-func Digest(args []byte, flavor, uid uint32) uint64 {
+// Digest returns a cheap digest of a request of count operations: of the
+// length, the beginning and the end of those behind SEQUENCE, and of who sent
+// it. It differs from run to run.
+func Digest(behind []byte, count int, flavor, uid uint32) uint64 {
 	var h maphash.Hash
 	h.SetSeed(digestSeed)
-	var n [16]byte
-	binary.LittleEndian.PutUint64(n[:], uint64(len(args)))
-	binary.LittleEndian.PutUint32(n[8:], flavor)
-	binary.LittleEndian.PutUint32(n[12:], uid)
+	var n [24]byte
+	binary.LittleEndian.PutUint64(n[:], uint64(len(behind)))
+	binary.LittleEndian.PutUint64(n[8:], uint64(count))
+	binary.LittleEndian.PutUint32(n[16:], flavor)
+	binary.LittleEndian.PutUint32(n[20:], uid)
 	h.Write(n[:])
-	if len(args) <= 2*digestEnds {
-		h.Write(args)
+	if len(behind) <= 2*digestEnds {
+		h.Write(behind)
 	} else {
-		h.Write(args[:digestEnds])
-		h.Write(args[len(args)-digestEnds:])
+		h.Write(behind[:digestEnds])
+		h.Write(behind[len(behind)-digestEnds:])
 	}
 	return h.Sum64()
 }

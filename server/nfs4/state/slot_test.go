@@ -85,6 +85,25 @@ func TestSequenceReplies(t *testing.T) { // RFC 8881 sections 2.10.6.1.1 to .3
 	}
 }
 
+// A client that lost track of a request probes its slot with a SEQUENCE alone.
+// As long as the request runs, the answer is to wait.
+func TestSequenceProbeOfRunning(t *testing.T) { // RFC 8881 section 2.10.6.2
+	w := newWorld(t, nil)
+	p := w.connect("a", 1)
+	request := SequenceArgs{Session: p.ses, Slot: 3, HighestSlot: 3, Sequence: 1, CacheThis: true, Digest: 1}
+	probe := SequenceArgs{Session: p.ses, Slot: 3, HighestSlot: 3, Sequence: 1, Digest: 2}
+	var u, v SlotUse
+	w.want(w.s.Sequence(&request, &u), ok, "request")
+	w.want(w.s.Sequence(&probe, &v), nfsv4.ErrDelay, "probe while it runs")
+	u.Finish([]byte("reply"))
+	w.want(w.s.Sequence(&probe, &v), nfsv4.ErrSeqFalseRetry, "probe of the finished request")
+	request.HighestSlot, request.CacheThis = 7, false
+	w.want(w.s.Sequence(&request, &v), ok, "retry of the finished request")
+	if v.Action != SlotReplay || string(v.Replay) != "reply" {
+		t.Errorf("action %d, replay %q", v.Action, v.Replay)
+	}
+}
+
 func TestSequenceSlotNumbers(t *testing.T) { // RFC 8881 section 18.46.3
 	w := newWorld(t, nil)
 	p := w.connect("a", 1)
@@ -233,10 +252,10 @@ func TestSlotModel(t *testing.T) { // RFC 8881 section 2.10.6.1
 				var u SlotUse
 				got := w.s.Sequence(&a, &u)
 				switch {
-				case used && a.Sequence == seq && a.Digest != digest:
-					expect(t, got, nfsv4.ErrSeqFalseRetry)
 				case used && a.Sequence == seq && running != nil:
 					expect(t, got, nfsv4.ErrDelay)
+				case used && a.Sequence == seq && a.Digest != digest:
+					expect(t, got, nfsv4.ErrSeqFalseRetry)
 				case used && a.Sequence == seq && cached != nil:
 					expect(t, got, ok)
 					if u.Action != SlotReplay || !bytes.Equal(u.Replay, cached) {
@@ -287,15 +306,15 @@ func expect(t *rapid.T, got, want nfsv4.Status) {
 
 func TestDigest(t *testing.T) {
 	a := bytes.Repeat([]byte("x"), 5000)
-	d := Digest(a, 1, 0)
-	if d != Digest(bytes.Clone(a), 1, 0) {
+	d := Digest(a, 3, 1, 0)
+	if d != Digest(bytes.Clone(a), 3, 1, 0) {
 		t.Error("equal requests differ")
 	}
 	b := bytes.Clone(a)
 	b[0] = 'y'
 	c := bytes.Clone(a)
 	c[4999] = 'y'
-	for i, other := range []uint64{Digest(b, 1, 0), Digest(c, 1, 0), Digest(a[1:], 1, 0), Digest(a, 0, 0), Digest(a, 1, 1)} {
+	for i, other := range []uint64{Digest(b, 3, 1, 0), Digest(c, 3, 1, 0), Digest(a[1:], 3, 1, 0), Digest(a, 4, 1, 0), Digest(a, 3, 0, 0), Digest(a, 3, 1, 1)} {
 		if other == d {
 			t.Errorf("difference %d is not seen", i)
 		}
