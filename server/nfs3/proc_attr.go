@@ -46,7 +46,7 @@ func (c *call) setAttr() Status {
 	t := &c.target[0]
 	var via export.File
 	if c.args.attr.Set&export.SetSize != 0 {
-		if c.denied(t, true) {
+		if c.denied(t.node, true) {
 			return ErrAccess
 		}
 		owner, err := c.ownerWithoutWrite(t)

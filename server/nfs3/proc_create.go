@@ -39,10 +39,35 @@ func (c *call) create() Status {
 		return st
 	}
 	t := &c.target[0]
+	// An existing file is cut as SETATTR would, once it is known which it is. A
+	// new one is empty anyway.
+	attr := c.args.attr
+	cut := c.args.createMode == export.CreateUnchecked && attr.Set&export.SetSize != 0 && attr.Size == 0
+	if cut {
+		withoutSize(&attr)
+	}
 	made, err := t.volume().Create(c.ctx, t.rights.Cred, t.node.Object, string(c.args.name), &export.Create{
-		Mode: c.args.createMode, Attr: c.args.attr, Verifier: c.args.createVerf,
+		Mode: c.args.createMode, Attr: attr, Verifier: c.args.createVerf,
 	})
-	return c.made(&made, err)
+	if st := c.made(&made, err); st != OK || made.New || !cut {
+		return st
+	}
+	return c.cutFound()
+}
+
+// cutFound sets the size of the results' object to 0. Unlike with SETATTR its
+// owner needs write permission too: he asks to open the file.
+func (c *call) cutFound() Status {
+	n := c.res.object
+	if c.denied(n, true) {
+		return ErrAccess
+	}
+	ch, err := n.Export.Volume.SetAttr(c.ctx, c.target[0].rights.Cred, n.Object, nil, &export.SetAttr{Set: export.SetSize})
+	if err != nil {
+		return c.fail(err)
+	}
+	c.found(n, &ch.Post)
+	return OK
 }
 
 // enterToMake enters the directory of a new object and checks what it is to

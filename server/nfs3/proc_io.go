@@ -22,17 +22,17 @@ func (c *call) mayDo(i int, want export.Access) Status {
 	case got == 0 && a.UID != t.rights.Cred.UID:
 		return ErrAccess
 	}
-	if c.denied(t, want&export.AccessModify != 0) {
+	if c.denied(t.node, want&export.AccessModify != 0) {
 		return ErrAccess
 	}
 	return OK
 }
 
 // denied reports whether a share reservation of another version keeps everybody
-// else from reading, or writing, t.
-func (c *call) denied(t *target, write bool) bool {
+// else from reading, or writing, n.
+func (c *call) denied(n export.Node, write bool) bool {
 	s := c.server.options.Shares
-	return s != nil && s.Denied(c.ctx, t.node.Export.ID, t.node.Object, write)
+	return s != nil && s.Denied(c.ctx, n.Export.ID, n.Object, write)
 }
 
 // lostName is told of an object on target i that a name was taken from: what

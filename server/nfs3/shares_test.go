@@ -36,6 +36,8 @@ func TestSharesOfOtherVersions(t *testing.T) {
 	s.write = true
 	b.want(ErrAccess, superuser, procWrite, enc().fh(f).u64(0).u32(1).u32(0).str("x"))
 	b.want(ErrAccess, superuser, procSetAttr, enc().fh(f).sattr(export.SetAttr{Set: export.SetSize, Size: 0}).bool(false))
+	cut := export.SetAttr{Set: export.SetSize, Size: 0}
+	b.want(ErrAccess, superuser, procCreate, enc().fh(b.root).str("f").u32(createUnchecked).sattr(cut))
 	b.read(f, 0, 3)
 
 	s.read, s.write = true, false
