@@ -251,15 +251,8 @@ func (c *compound) noFile(err error) nfsv4.Status {
 // openCurrent opens the current filehandle's object.
 func (c *compound) openCurrent(a *openArgs, r *openRes) nfsv4.Status {
 	h := &c.cur
-	if a.deny&nfsv4.ShareDenyRead != 0 {
-		// Who may not write must not keep others from reading.
-		attr, err := h.vol().GetAttr(c.ctx, h.rights.Cred, h.node.Object, export.MaskAuth)
-		if err != nil {
-			return c.statusOf(err)
-		}
-		if !export.Permits(h.rights.Cred, &attr, export.PermWrite) {
-			return nfsv4.ErrAccess
-		}
+	if st := c.mayDeny(a); st != nfsv4.OK {
+		return st
 	}
 	pending, st := c.beginOpen(a)
 	if st != nfsv4.OK {
@@ -274,6 +267,24 @@ func (c *compound) openCurrent(a *openArgs, r *openRes) nfsv4.Status {
 	}
 	r.stateID, st = pending.Commit(f)
 	return st
+}
+
+// mayDeny says why the caller may not deny what a denies of the current
+// filehandle's object, which exists already: who may not write must not keep
+// others from reading.
+func (c *compound) mayDeny(a *openArgs) nfsv4.Status {
+	if a.deny&nfsv4.ShareDenyRead == 0 {
+		return nfsv4.OK
+	}
+	h := &c.cur
+	attr, err := h.vol().GetAttr(c.ctx, h.rights.Cred, h.node.Object, export.MaskAuth)
+	if err != nil {
+		return c.statusOf(err)
+	}
+	if !export.Permits(h.rights.Cred, &attr, export.PermWrite) {
+		return nfsv4.ErrAccess
+	}
+	return nfsv4.OK
 }
 
 // beginOpen reserves what a wants of the current filehandle's object.
@@ -312,6 +323,11 @@ func (c *compound) openCreate(a *openArgs, r *openRes) nfsv4.Status {
 	}()
 	if st := c.setCurrent(export.Node{Export: c.cur.node.Export, Object: made.Object}); st != nfsv4.OK {
 		return st
+	}
+	if !made.New && a.how == nfsv4.CreateUnchecked { // what the caller made itself is its own
+		if st := c.mayDeny(a); st != nfsv4.OK {
+			return st
+		}
 	}
 	pending, st := c.beginOpen(a)
 	if st != nfsv4.OK {

@@ -300,3 +300,26 @@ func TestOpenBeforeReclaimComplete(t *testing.T) {
 	c.do(c.with().add(nfsv4.OpReclaimComplete, false)).op(nfsv4.OpReclaimComplete, nfsv4.ErrCompleteAlready)
 	c.open(dir, openBy("o", 3, 0), unchecked(bitmap()), byName("f"))
 }
+
+// Who may only read a file cannot keep others from reading it, whichever way it
+// is opened; who makes it can, whatever mode it gets.
+func TestOpenDenyReadNeedsWrite(t *testing.T) {
+	eachMinor(t, func(t *testing.T, c *client, dir string) {
+		o := c.create(dir, "f", 0o644)
+		c.expect(nfsv4.OK, o.fh, nfsv4.OpClose, 0, o.id)
+		c.cred = bob
+		for name, how := range map[string][]any{"plain": noCreate(), "create": unchecked(bitmap())} {
+			if st := c.openStatus(dir, openBy(name, 1, 1), how, byName("f")); st != nfsv4.ErrAccess {
+				t.Errorf("%s: %v", name, st)
+			}
+		}
+		c.cred = root
+		if st := c.openStatus(dir, openBy("owner", 1, 0), noCreate(), byName("f")); st != nfsv4.OK {
+			t.Errorf("the owner is kept out: %v", st)
+		}
+		made := unchecked(bitmap(nfsv4.AttrMode), 0o444)
+		if st := c.openStatus(dir, openBy("maker", 1, 1), made, byName("g")); st != nfsv4.OK {
+			t.Errorf("of a new file: %v", st)
+		}
+	})
+}
