@@ -43,7 +43,7 @@ var errnoStatus = map[syscall.Errno]Status{
 	syscall.ENOLCK:       ErrDelay,
 	syscall.ELOOP:        ErrSymlink,
 	syscall.EILSEQ:       ErrBadName,
-	syscall.ETXTBSY:      ErrFileOpen,
+	syscall.ETXTBSY:      ErrAccess, // a running program: it may run on for ever, so not ErrDelay
 	syscall.ENODATA:      ErrNoXattr,
 	syscall.E2BIG:        ErrXattrTooBig,
 	syscall.ERANGE:       ErrXattrTooBig,

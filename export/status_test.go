@@ -21,6 +21,7 @@ func TestStatusOf(t *testing.T) {
 		{fmt.Errorf("open: %w", Wrap("open", "x", syscall.EDQUOT)), ErrDQuot},
 		{&Error{Op: "read", Status: ErrDelay, Err: syscall.EIO}, ErrDelay},
 		{syscall.ENOTEMPTY, ErrNotEmpty},
+		{Wrap("open", "x", syscall.ETXTBSY), ErrAccess},
 		{&fs.PathError{Op: "open", Path: "x", Err: syscall.ENAMETOOLONG}, ErrNameTooLong},
 		{fs.ErrNotExist, ErrNoEnt},
 		{fs.ErrExist, ErrExist},
