@@ -42,12 +42,15 @@ type File interface {
 
 	// WriteAt writes p at off, all of it unless an error is returned with
 	// n < len(p), and makes it at least as safe as stable says. It returns how
-	// safe it is. c is who writes, for [ModeAfterWrite]. p is not kept.
+	// safe it is. c is who writes, for [ModeAfterWrite]. p is not kept. It fails
+	// if data that had to be stable may be lost, whoever was told so first.
 	WriteAt(ctx context.Context, c *Cred, p []byte, off uint64, stable Stability) (n int, committed Stability, err error)
 
 	// Commit makes what was written in [off, off+count) stable, count 0 meaning
 	// to the end. If it fails the write verifier of the Volume changes, since
-	// data written through any open file may be lost.
+	// data written through any open file may be lost, and it has changed before
+	// another Commit of the object succeeds: the verifier read after a Commit is
+	// the one to answer.
 	Commit(ctx context.Context, off, count uint64) error
 
 	// Seek finds the first data or hole at or behind off. ErrNXIO if off is at

@@ -57,8 +57,9 @@
 //
 // Locks are taken in this order: Volume.tree (shared by whoever uses a path,
 // exclusive while a directory moves), the inode stripes of a call in ascending
-// order, then one of the leaves: searcher.mu (under it only reads of the
-// filesystem and leaves), opened.mu, openMu, listing.mu, listings.mu, table.mu,
-// lockMu. Under table.mu the store's lock is taken. Calls into the filesystem
-// run under tree, stripes, searcher.mu and opened.mu.
+// order, opened.syncMu, then one of the leaves: searcher.mu (under it only reads of
+// the filesystem and leaves), openMu (under it only opened.mu and lockMu),
+// opened.mu, roundMu, listing.mu, listings.mu, table.mu, lockMu. Under table.mu
+// the store's lock is taken. Calls into the filesystem run under tree, stripes,
+// syncMu, searcher.mu and opened.mu.
 package billyfs

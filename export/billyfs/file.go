@@ -112,6 +112,7 @@ func (f *openFile) WriteAt(ctx context.Context, c *export.Cred, p []byte, off ui
 			return 0, 0, f.wrap("write", err)
 		}
 	}
+	lost := f.op.lost.Load()
 	wa, ok := w.(io.WriterAt)
 	if !ok {
 		return 0, 0, f.wrap("write", export.ErrNotSupp)
@@ -131,23 +132,25 @@ func (f *openFile) WriteAt(ctx context.Context, c *export.Cred, p []byte, off ui
 	if err != nil {
 		return n, export.Unstable, f.wrap("write", err)
 	}
-	switch {
-	case stable == export.Unstable:
+	if stable == export.Unstable {
 		return n, export.Unstable, nil
-	case stable == export.DataSync:
-		if d, ok := w.(DataSyncer); ok {
-			// Only data: what else is unsynced stays for a Commit.
-			if err := d.Datasync(); err != nil {
-				v.verifier.Roll()
-				return n, export.Unstable, f.wrap("write", err)
-			}
-			return n, export.DataSync, nil
-		}
 	}
-	if err := v.syncOpened(f.op); err != nil {
+	committed = export.FileSync
+	if d, ok := w.(DataSyncer); ok && stable == export.DataSync {
+		// Only data: what else is unsynced stays for a Commit.
+		committed, err = export.DataSync, f.op.sync(syncData, d.Datasync)
+	} else {
+		err = v.syncOpened(f.op)
+	}
+	if err == nil && f.op.lost.Load() != lost {
+		// Another's sync was told of a failure that may be ours, and nobody
+		// compares the verifier of a stable write.
+		err = export.ErrIO
+	}
+	if err != nil {
 		return n, export.Unstable, f.wrap("write", err)
 	}
-	return n, export.FileSync, nil
+	return n, committed, nil
 }
 
 // clearSetID takes the set-id bits off before a write by one without

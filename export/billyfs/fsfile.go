@@ -23,6 +23,10 @@ type handle struct {
 	mu    sync.Mutex // held while the position matters
 	pos   uint64     // guarded by mu
 	owner atomic.Uint64
+
+	syncMu   sync.Mutex
+	unsynced bool    // guarded by syncMu: something was written since the last Sync
+	verifier [8]byte // guarded by syncMu: the Volume's before the first of that
 }
 
 var (
@@ -61,12 +65,18 @@ func (h *handle) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteAt implements io.WriterAt. The data are stable after Sync or Close.
+// WriteAt implements io.WriterAt. The data are stable after Sync.
 func (h *handle) WriteAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, asPathError("write", h.name, export.ErrInval)
 	}
+	verifier := h.fs.v.WriteVerifier()
 	n, _, err := h.f.WriteAt(h.fs.ctx, h.fs.cred, p, uint64(off), export.Unstable)
+	h.syncMu.Lock()
+	if !h.unsynced {
+		h.unsynced, h.verifier = true, verifier
+	}
+	h.syncMu.Unlock()
 	return n, asPathError("write", h.name, err)
 }
 
@@ -119,9 +129,18 @@ func (h *handle) Truncate(size int64) error {
 	return asPathError("truncate", h.name, err)
 }
 
-// Sync makes what was written stable.
+// Sync makes what was written stable. It fails too if a Commit of another file
+// was told that data were lost, since they may be ours.
 func (h *handle) Sync() error {
-	return asPathError("sync", h.name, h.f.Commit(h.fs.ctx, 0, 0))
+	h.syncMu.Lock()
+	unsynced, verifier := h.unsynced, h.verifier
+	h.unsynced = false
+	h.syncMu.Unlock()
+	err := h.f.Commit(h.fs.ctx, 0, 0)
+	if err == nil && unsynced && h.fs.v.WriteVerifier() != verifier {
+		err = export.ErrIO
+	}
+	return asPathError("sync", h.name, err)
 }
 
 // Stat returns the file's attributes.

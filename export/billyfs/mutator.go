@@ -158,11 +158,19 @@ func (m *mutator) sync() error {
 	if m.v.opt.Async {
 		return nil
 	}
+	var sync func() error
 	switch s := m.file.(type) {
 	case AttrSyncer:
-		return s.SyncAttrs()
+		sync = s.SyncAttrs
 	case Syncer:
-		return s.Sync()
+		sync = s.Sync
+	}
+	switch {
+	case sync == nil:
+	case m.t.open != nil && !m.owned: // a file that data are written through
+		return m.t.open.syncAlone(sync)
+	default:
+		return sync()
 	}
 	if m.t.path == "" {
 		return nil

@@ -36,6 +36,29 @@ type opened struct {
 	setID   atomic.Bool   // the mode has set-id bits, as seen last
 	written atomic.Uint64 // counts unstable writes
 	synced  atomic.Uint64 // the value of written that is on the disk
+
+	// syncMu is held over every sync of r and w together with what follows from
+	// its failure: a file tells of a failed write-back once, to the sync that
+	// comes first, and no later one may succeed before the verifier has rolled.
+	syncMu sync.Mutex
+	lost   atomic.Uint64 // counts failed syncs; moved with syncMu held
+
+	roundMu sync.Mutex
+	rounds  [2]*syncRound // guarded by roundMu: gathering, by syncKind
+}
+
+// syncKind is what a sync makes stable.
+type syncKind int
+
+const (
+	syncAll  syncKind = iota // [Syncer]
+	syncData                 // [DataSyncer]
+)
+
+// syncRound is one sync for all that asked for it before it began.
+type syncRound struct {
+	done chan struct{} // closed when err is set
+	err  error
 }
 
 const (
@@ -86,11 +109,11 @@ func (op *opened) release() error {
 		v.openMu.Unlock()
 		return nil
 	}
+	op.dropLocks()                                                     // before the next open can find op and lock
 	dirty := op.written.Load() != op.synced.Load() && !op.isNameless() // those nobody can commit or read again
 	if dirty && v.lingerers() < maxLingering {
 		op.lingering = v.opt.now()
 		v.openMu.Unlock()
-		op.dropLocks()
 		return nil
 	}
 	if dirty {
@@ -101,7 +124,6 @@ func (op *opened) release() error {
 	}
 	delete(v.opens, op.obj)
 	v.openMu.Unlock()
-	op.dropLocks()
 	return op.closeFiles()
 }
 
@@ -183,19 +205,55 @@ func (v *Volume) runLinger() {
 // syncOpened makes everything written through op stable. If it fails the
 // verifier is rolled, and what was written counts as told.
 func (v *Volume) syncOpened(op *opened) error {
-	at := op.written.Load()
-	f := op.any()
-	if f == nil {
-		return nil
+	return op.sync(syncAll, func() error {
+		at := op.written.Load()
+		f := op.any()
+		if f == nil {
+			return nil
+		}
+		var err error
+		if s, ok := f.(Syncer); ok {
+			err = s.Sync()
+		}
+		op.markSynced(at)
+		return err
+	})
+}
+
+// sync runs do, which syncs a file of op, once for all callers of a kind that
+// come before it begins. Who comes later may have written later: the next run
+// is theirs.
+func (op *opened) sync(kind syncKind, do func() error) error {
+	op.roundMu.Lock()
+	r := op.rounds[kind]
+	if r != nil {
+		op.roundMu.Unlock()
+		<-r.done
+		return r.err
 	}
-	var err error
-	if s, ok := f.(Syncer); ok {
-		err = s.Sync()
-	}
+	r = &syncRound{done: make(chan struct{})}
+	op.rounds[kind] = r
+	op.roundMu.Unlock()
+	defer close(r.done)
+	r.err = op.syncAlone(func() error {
+		op.roundMu.Lock()
+		op.rounds[kind] = nil
+		op.roundMu.Unlock()
+		return do()
+	})
+	return r.err
+}
+
+// syncAlone runs do, which syncs a file of op, and rolls the verifier if it
+// fails before any other sync of op can return.
+func (op *opened) syncAlone(do func() error) error {
+	op.syncMu.Lock()
+	defer op.syncMu.Unlock()
+	err := do()
 	if err != nil {
-		v.verifier.Roll()
+		op.lost.Add(1)
+		op.v.verifier.Roll()
 	}
-	op.markSynced(at)
 	return err
 }
 
