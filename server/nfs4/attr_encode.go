@@ -1,6 +1,7 @@
 package nfs4
 
 import (
+	"context"
 	"math"
 	"math/bits"
 
@@ -13,6 +14,7 @@ import (
 // the compound (or in a READDIR) and is filled in anew for each object.
 type attrView struct {
 	c        *compound
+	names    context.Context // how long names of owners are waited for
 	node     export.Node
 	attr     export.Attr
 	statfs   export.StatFS
@@ -22,7 +24,7 @@ type attrView struct {
 
 // load fetches what the attributes in want need of h's object.
 func (v *attrView) load(c *compound, h *handle, want nfsv4.Bitmap) error {
-	v.c, v.node, v.failed = c, h.node, nfsv4.OK
+	v.c, v.names, v.node, v.failed = c, c.ctx, h.node, nfsv4.OK
 	source := sourcesOf(want)
 	vol := h.node.Export.Volume
 	if source&fromFeatures != 0 {
@@ -138,12 +140,12 @@ func getMode(v *attrView, e *xdr.Encoder)     { e.Uint32(v.attr.Mode & 0o7777) }
 func getNumLinks(v *attrView, e *xdr.Encoder) { e.Uint32(v.attr.Nlink) }
 
 func getOwner(v *attrView, e *xdr.Encoder) {
-	v.c.scratch = v.c.table.Identity().AppendOwner(v.c.ctx, v.c.scratch[:0], v.attr.UID)
+	v.c.scratch = v.c.table.Identity().AppendOwner(v.names, v.c.scratch[:0], v.attr.UID)
 	e.Opaque(v.c.scratch)
 }
 
 func getOwnerGroup(v *attrView, e *xdr.Encoder) {
-	v.c.scratch = v.c.table.Identity().AppendGroup(v.c.ctx, v.c.scratch[:0], v.attr.GID)
+	v.c.scratch = v.c.table.Identity().AppendGroup(v.names, v.c.scratch[:0], v.attr.GID)
 	e.Opaque(v.c.scratch)
 }
 

@@ -1,11 +1,15 @@
 package nfs4
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"capstan/export"
 	"capstan/server/nfs4/nfsv4"
+	"capstan/server/nfs4/state"
 )
 
 type listed struct {
@@ -172,5 +176,104 @@ func TestReadDirWithoutAttributes(t *testing.T) {
 	l.want = bitmap(nfsv4.AttrSize)
 	if l.emit(ent, c.cur.node) || l.failed != nfsv4.ErrDelay {
 		t.Errorf("without rdattr_error: %v", l.failed)
+	}
+}
+
+// busyVolume has one lock, which ReadDir holds.
+type busyVolume struct {
+	export.Volume
+	lock chan struct{}
+}
+
+func (v *busyVolume) ReadDir(ctx context.Context, c *export.Cred, dir export.Object, cookie uint64, mask export.AttrMask, emit func(*export.Dirent) bool) (bool, error) {
+	v.lock <- struct{}{}
+	defer func() { <-v.lock }()
+	return v.Volume.ReadDir(ctx, c, dir, cookie, mask, emit)
+}
+
+// A user database that takes its time, or gives no answer at all, holds up the
+// listing that needs it and nobody else: no lock of the Volume is held while it
+// is asked. Here it answers only once it had the lock itself.
+func TestReadDirAsksForNamesWithoutLocks(t *testing.T) {
+	const entries = 100
+	for name, test := range map[string]struct {
+		maxCount uint32
+		answers  bool
+	}{
+		"one page":       {1 << 16, true},
+		"many pages":     {400, true},
+		"without answer": {1000, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testReadDirNames(t, entries, test.maxCount, test.answers) })
+		})
+	}
+}
+
+func testReadDirNames(t *testing.T, entries int, maxCount uint32, answers bool) {
+	vol := &busyVolume{Volume: newVolume(t), lock: make(chan struct{}, 1)}
+	id := export.NewIdentity(export.IdentityOptions{Domain: "test", Getent: func(ctx context.Context, database, key string) ([]byte, error) {
+		select {
+		case vol.lock <- struct{}{}:
+			<-vol.lock
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if !answers {
+			return nil, errors.New("no answer")
+		}
+		if database == "group" {
+			return fmt.Appendf(nil, "g%s:x:%[1]s:\n", key), nil
+		}
+		return fmt.Appendf(nil, "u%s:x:%[1]s:1::/:/bin/sh\n", key), nil
+	}})
+	defer id.Close()
+	table, err := export.NewTable(t.Context(), []*export.Export{
+		{ID: 1, Path: "/data", Volume: vol, Rules: []export.Rule{export.AllowAll}, Squash: export.SquashNone},
+	}, export.WithIdentity(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, func(o *Options, _ *state.Options) { o.Exports = export.NewExports(table) })
+	c := s.newClient(1, "client")
+	dir := c.fh("data")
+	top, err := vol.Root(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{}
+	for i := range entries {
+		uid, gid := uint32(1000+i*2/3), uint32(5000+i/3)
+		set := export.SetAttr{Set: export.SetUID | export.SetGID, UID: uid, GID: gid}
+		if _, err := vol.Mkdir(t.Context(), export.System(), top, fmt.Sprint("d", i), &set); err != nil {
+			t.Fatal(err)
+		}
+		if answers {
+			want[fmt.Sprintf("d%d u%d@test g%d@test", i, uid, gid)] = true
+		} else {
+			want[fmt.Sprintf("d%d %d %d", i, uid, gid)] = true
+		}
+	}
+	var cookie uint64
+	for eof := false; !eof; {
+		r := c.doOn(c.on(dir).add(nfsv4.OpReadDir, cookie, nfsv4.Verifier{}, 512, maxCount, bitmap(nfsv4.AttrOwner, nfsv4.AttrOwnerGroup)))
+		if size := r.Remaining() - 8; size > int(maxCount) {
+			t.Fatalf("a page of %d bytes, %d allowed", size, maxCount)
+		}
+		r.op(nfsv4.OpReadDir, nfsv4.OK).skip(8)
+		for r.Bool("more") {
+			cookie = r.Uint64("cookie")
+			entry := r.String("name", 255)
+			_, d := r.fattr()
+			entry = fmt.Sprint(entry, " ", d.String("owner", 255), " ", d.String("owner_group", 255))
+			if !want[entry] {
+				t.Errorf("%q again, or with other owners", entry)
+			}
+			delete(want, entry)
+		}
+		eof = r.Bool("eof")
+	}
+	if len(want) != 0 {
+		t.Errorf("missing %v", want)
 	}
 }
