@@ -69,11 +69,11 @@ func (v *Volume) SetAttr(ctx context.Context, c *export.Cred, o export.Object, v
 	}
 	v.touch(o.Ino, s.Set&export.SetSize != 0) // before, so that given times stay
 	err = v.apply(c, t, &pre, s)
-	v.table.changed(o.Ino, o.NameHash)
+	before, this := v.table.changed(o.Ino, o.NameHash)
 	if err != nil {
 		return ch, err
 	}
-	ch.Pre, ch.Atomic = pre.PreAttr(), !v.shared
+	ch.Pre = pre.PreAttr()
 	seq := v.table.now()
 	if t.open != nil {
 		t.info, err = t.open.stat(export.MaskAll)
@@ -83,7 +83,7 @@ func (v *Volume) SetAttr(ctx context.Context, c *export.Cred, o export.Object, v
 	if err != nil {
 		return ch, err
 	}
-	ch.Post = v.attr(&t.info, seq)
+	ch.Post, ch.Atomic = v.attr(&t.info, seq), v.atomic(t, before, this)
 	if op := v.openedOf(o); op != nil {
 		op.noteMode(ch.Post.Mode)
 	}

@@ -1,5 +1,7 @@
 package billyfs
 
+import "capstan/export"
+
 // The change attribute of an object is a stamp, the time of its last change in
 // nanoseconds as the filesystem tells it, plus a bump of our own. A stamp alone
 // is not enough: two changes within one tick of the filesystem's clock (4 ms
@@ -19,12 +21,40 @@ package billyfs
 // killed, within the same tick as one that was.
 
 // changed says that ino was changed by us. It is called after the change and
-// before anyone is told of it.
-func (t *table) changed(ino uint64, gen uint32) {
+// before anyone is told of it. It returns the numbers of the change before, as
+// far as it is known, and of this one.
+func (t *table) changed(ino uint64, gen uint32) (before, this uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.makeLocked(ino, gen)
-	n.lastChange = t.seq.Add(1)
+	before, n.lastChange = n.lastChange, t.seq.Add(1)
+	return before, n.lastChange
+}
+
+// newest returns the number of the newest change of ino, 0 if it is not known.
+func (t *table) newest(ino uint64, gen uint32) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.makeLocked(ino, gen).lastChange
+}
+
+// atomic reports whether nothing can have changed the attributes of t between
+// what a call saw before and after but the call's own change, whose numbers are
+// given. The caller holds the object exclusively and its directory shared;
+// writes take no lock but are counted, while they run and when they are done.
+func (v *Volume) atomic(t *target, before, this uint64) bool {
+	switch {
+	case v.shared:
+		return false
+	case t.info.Type != export.TypeRegular:
+		return true
+	case before > t.seq, t.info.Nlink > 1: // a Create by another name may be cutting it
+		return false
+	}
+	if op := v.openedOf(t.obj); op != nil && op.writing.Load() != 0 {
+		return false
+	}
+	return v.table.newest(t.obj.Ino, t.obj.NameHash) == this
 }
 
 // now returns the number that an observation beginning now carries.

@@ -44,8 +44,9 @@
 // checked here, by the rules of package export, against attributes read under
 // the locks that keep our own callers from changing them; new objects are
 // given to their caller. The states before and after a call are atomic with
-// regard to all callers of this Volume; Change.Atomic is false on a filesystem
-// that says others change it too ([Facts].Shared). Byte-range locks live in
+// regard to all callers of this Volume, or Change.Atomic is false: so where a
+// write, which takes no lock, came in between, and on a filesystem that says
+// others change it too ([Facts].Shared). Byte-range locks live in
 // this process alone: nobody but its clients sees them.
 //
 // # Goroutines and lock order

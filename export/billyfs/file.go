@@ -117,6 +117,7 @@ func (f *openFile) WriteAt(ctx context.Context, c *export.Cred, p []byte, off ui
 	if !ok {
 		return 0, 0, f.wrap("write", export.ErrNotSupp)
 	}
+	f.op.writing.Add(1)
 	for n < len(p) && err == nil {
 		var m int
 		m, err = wa.WriteAt(p[n:], int64(off)+int64(n))
@@ -129,6 +130,7 @@ func (f *openFile) WriteAt(ctx context.Context, c *export.Cred, p []byte, off ui
 		f.op.written.Add(1)
 		v.changed(f.op.obj, true)
 	}
+	f.op.writing.Add(-1)
 	if err != nil {
 		return n, export.Unstable, f.wrap("write", err)
 	}
@@ -265,6 +267,8 @@ func (f *openFile) space(ctx context.Context, off, n uint64, offered bool, do fu
 	if limit := min(f.op.v.facts.MaxFileSize, math.MaxInt64); off > limit || n > limit-off {
 		return export.ErrFBig
 	}
+	f.op.writing.Add(1)
+	defer f.op.writing.Add(-1)
 	err := do(a, int64(off), int64(n))
 	f.op.written.Add(1) // also after an error: it may have begun
 	f.op.v.changed(f.op.obj, true)

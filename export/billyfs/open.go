@@ -33,6 +33,7 @@ type opened struct {
 	lockMu sync.Mutex
 	locks  rangelock.Table // guarded by lockMu
 
+	writing atomic.Int32  // calls that change data and are not counted as changes yet
 	setID   atomic.Bool   // the mode has set-id bits, as seen last
 	written atomic.Uint64 // counts unstable writes
 	synced  atomic.Uint64 // the value of written that is on the disk

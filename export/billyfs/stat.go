@@ -98,10 +98,10 @@ func (v *Volume) touch(ino uint64, data bool) {
 }
 
 // changed notes a change of ours to an object: of its data or entries, or of
-// its attributes alone.
-func (v *Volume) changed(o export.Object, data bool) {
+// its attributes alone. It returns what [table.changed] does.
+func (v *Volume) changed(o export.Object, data bool) (before, this uint64) {
 	v.touch(o.Ino, data)
-	v.table.changed(o.Ino, o.NameHash)
+	return v.table.changed(o.Ino, o.NameHash)
 }
 
 // attr makes the attributes of an observation that began at seq ready for a

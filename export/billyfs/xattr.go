@@ -122,7 +122,7 @@ func (v *Volume) changeXattr(ctx context.Context, c *export.Cred, o export.Objec
 	if err := do(t.path); err != nil {
 		return ch, err
 	}
-	v.changed(o, false)
+	before, this := v.changed(o, false)
 	if err := v.syncAttrs(t.path); err != nil {
 		return ch, err
 	}
@@ -131,5 +131,5 @@ func (v *Volume) changeXattr(ctx context.Context, c *export.Cred, o export.Objec
 	if err != nil {
 		return ch, err
 	}
-	return export.Change{Pre: pre.PreAttr(), Post: v.attr(&info, seq), Atomic: !v.shared}, nil
+	return export.Change{Pre: pre.PreAttr(), Post: v.attr(&info, seq), Atomic: v.atomic(t, before, this)}, nil
 }
