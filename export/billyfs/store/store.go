@@ -30,7 +30,8 @@ type Options struct {
 	// the disk; 0 means 5 s.
 	Interval time.Duration
 	// Pending is how many gathered keys start such a move early; 0 means
-	// 32,768. At eight times as many Apply waits for it.
+	// 32,768. At eight times as many Apply waits for it, and refuses more if
+	// it has failed.
 	Pending int
 	// Logger gets one line for each failure; nil means slog.Default.
 	Logger *slog.Logger
@@ -58,6 +59,7 @@ type Store struct {
 	log      *log
 	oldLogs  []string // carry what is in moving, or in gathered after a failed move
 	seq      uint64   // of log
+	failed   error    // of the last Flush; nil after a good one
 	closed   bool
 }
 
@@ -163,7 +165,8 @@ func (s *Store) Get(key []byte) ([]byte, bool) {
 
 // Apply applies b, which may not be used again. It returns when b is in the
 // log: safe from the death of the process, and with sync from that of the
-// machine. After an error b counts for this process, but may be lost with it.
+// machine. After an error b counts for this process, but may be lost with it;
+// after [ErrFull] it does not count at all.
 func (s *Store) Apply(b *Batch, sync bool) error {
 	if b.Empty() {
 		return nil
@@ -173,6 +176,9 @@ func (s *Store) Apply(b *Batch, sync bool) error {
 	defer s.mu.Unlock()
 	for s.db != nil && len(s.gathered) >= 8*s.opt.Pending && s.moving != nil && !s.closed {
 		s.drained.Wait()
+	}
+	if s.db != nil && s.failed != nil && len(s.gathered) >= 8*s.opt.Pending && s.growsLocked(b) {
+		return fmt.Errorf("%w: %w", ErrFull, s.failed)
 	}
 	if s.log != nil {
 		err = s.log.append(b.seal())
@@ -195,6 +201,20 @@ func (s *Store) Apply(b *Batch, sync bool) error {
 		err = s.log.f.Sync()
 	}
 	return err
+}
+
+// ErrFull says that too much has gathered that cannot be moved to the file.
+var ErrFull = errors.New("store: too many unwritten keys")
+
+// growsLocked reports whether b has a key that has not gathered. Called with mu
+// held.
+func (s *Store) growsLocked(b *Batch) bool {
+	for _, o := range b.ops {
+		if _, ok := s.gathered[o.key]; !ok {
+			return true
+		}
+	}
+	return false
 }
 
 // runFlush moves what has gathered until Close. Owner: Store; Close waits for
@@ -237,6 +257,7 @@ func (s *Store) Flush() error {
 	// A new log first: what follows is not in the move.
 	next, err := createLog(s.path, s.seq+1)
 	if err != nil {
+		s.failed = err
 		s.mu.Unlock()
 		return err
 	}
@@ -254,6 +275,7 @@ func (s *Store) Flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.drained.Broadcast()
+	s.failed = err
 	if err != nil {
 		// The old logs still carry it all.
 		maps.Copy(s.moving, s.gathered)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -185,6 +186,54 @@ func TestStoreModel(t *testing.T) {
 			rt.Fatal(err)
 		}
 	})
+}
+
+// TestStoreRefusesWhatItCannotMove: what gathers is bounded also while nothing
+// can be moved, and what had gathered is written once it can.
+func TestStoreRefusesWhatItCannotMove(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "h.db")
+	const pending, limit = 4, 8 * 4
+	s, err := Open(path, Options{Interval: time.Hour, Pending: pending})
+	if err != nil {
+		t.Fatal(err)
+	}
+	obstacle := walName(path, s.seq+1) // where the next log has to be
+	if err := os.WriteFile(obstacle, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "k0", "v")
+	if err := s.Flush(); err == nil {
+		t.Fatal("moved without a log")
+	}
+	for i := 1; i < limit; i++ {
+		put(t, s, fmt.Sprint("k", i), "v")
+	}
+	var b Batch
+	b.Put([]byte("k0"), []byte("w"))
+	b.Put([]byte("more"), []byte("v"))
+	if err := s.Apply(&b, false); !errors.Is(err, ErrFull) {
+		t.Errorf("one key more: %v", err)
+	}
+	want(t, s, "k0", "v") // refused as a whole
+	want(t, s, "more", "")
+	put(t, s, "k0", "w") // takes no room
+	if err := os.Remove(obstacle); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "more", "v")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, path)
+	want(t, s, "k0", "w")
+	want(t, s, fmt.Sprint("k", limit-1), "v")
+	want(t, s, "more", "v")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func FuzzReplayLog(f *testing.F) {
