@@ -391,16 +391,29 @@ func (v *Volume) Link(ctx context.Context, c *export.Cred, o, dir export.Object,
 	case t.path == "":
 		return out, export.ErrNoEnt // as linkat(2) on a file without a name
 	}
-	// The object, the directory it is in, and the one it is linked into.
-	ls := &lockSet{s: &v.stripes}
-	ls.add(o.Ino, true)
-	ls.add(t.ref.parent, false)
-	ls.add(dir.Ino, true)
-	ls.lock()
-	defer ls.unlock()
-	if t, err = v.find(o, export.MaskAll); err != nil {
-		return out, err
+	for range lockTries {
+		// The object, the directory it is in, and the one it is linked into.
+		ls := &lockSet{s: &v.stripes}
+		ls.add(o.Ino, true)
+		ls.add(t.ref.parent, false)
+		ls.add(dir.Ino, true)
+		ls.lock()
+		again, err := v.find(o, export.MaskAll)
+		if err == nil && (again.ref == t.ref || again.path == "") {
+			defer ls.unlock()
+			return v.linkLocked(c, again, dir, name)
+		}
+		ls.unlock()
+		if err != nil {
+			return out, err
+		}
+		t = again // it moved in between
 	}
+	return out, export.ErrDelay
+}
+
+// linkLocked gives t the name in dir, with everything locked.
+func (v *Volume) linkLocked(c *export.Cred, t *target, dir export.Object, name string) (out export.Created, err error) {
 	if t.path == "" {
 		return out, export.ErrNoEnt
 	}
@@ -418,8 +431,8 @@ func (v *Volume) Link(ctx context.Context, c *export.Cred, o, dir export.Object,
 	if err := v.ext.linker.Link(t.path, w.path); err != nil {
 		return out, err
 	}
-	v.changed(o, false)
-	n := &target{obj: o, ref: nameRef{dir.Ino, name}, path: w.path, info: t.info}
+	v.changed(t.obj, false)
+	n := &target{obj: t.obj, ref: nameRef{dir.Ino, name}, path: w.path, info: t.info}
 	if err := v.met(n); err != nil {
 		return out, err
 	}
