@@ -24,6 +24,7 @@ func ioOps() []operation {
 // openData is a file in use by an operation on its bytes.
 type openData struct {
 	export.File
+	vol     export.Volume // that opened it
 	use     state.FileUse
 	release func() // of a file that was not open by the stateid
 }
@@ -46,9 +47,10 @@ func (c *compound) open(id nfsv4.StateID, want state.Access) (o openData, st nfs
 	if o.use, st = c.client().Use(c.ctx, id, c.cur.key(), want); st != nfsv4.OK {
 		return o, st
 	}
-	if o.File = o.use.File; o.File != nil {
+	if o.File, o.vol = o.use.File, o.use.Volume; o.File != nil {
 		return o, nfsv4.OK
 	}
+	o.vol = c.cur.vol()
 	o.File, o.release, st = c.openStateless(want)
 	if st != nfsv4.OK {
 		o.use.Release()
@@ -183,8 +185,9 @@ func opWrite(c *compound, a *writeArgs, r *writeRes) nfsv4.Status {
 	}
 	defer f.done()
 	// Taken before the write: if unstable data are lost from now on, this one
-	// is no longer what COMMIT answers.
-	r.verifier = c.cur.vol().WriteVerifier()
+	// is no longer what COMMIT answers. Nor is that of another Volume, through
+	// which the file was opened before a reload: COMMIT does not reach its data.
+	r.verifier = f.vol.WriteVerifier()
 	r.committed = a.stable
 	data := a.data[:min(len(a.data), c.srv.opts.MaxIO)]
 	if len(data) == 0 {

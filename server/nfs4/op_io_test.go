@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"capstan/export"
 	"capstan/server/nfs4/nfsv4"
 )
 
@@ -140,5 +141,43 @@ func TestWriteLargerThanOfferedIsCut(t *testing.T) {
 	}
 	if size := c.attr(o.fh, nfsv4.AttrSize); size != 4096 {
 		t.Errorf("size %d", size)
+	}
+}
+
+// reopened is a Volume opened anew: the same objects, another verifier.
+type reopened struct{ export.Volume }
+
+func (reopened) WriteVerifier() [8]byte { return [8]byte{1} }
+
+// Between the exchange of the exports and the end of the state on the old ones,
+// what is written goes through the old Volume, and a COMMIT by the new one must
+// not look as if it had made that safe.
+func TestWriteVerifierIsOfTheVolumeWrittenTo(t *testing.T) {
+	s := newSite(t)
+	c := s.newClient(1, "client")
+	dir := c.fh("data")
+	old := c.create(dir, "f", 0o644)
+	_, before := c.write(old, 0, "a", nfsv4.Unstable)
+	vol := reopened{s.vol}
+	table, err := export.NewTable(t.Context(), []*export.Export{
+		{ID: 1, Path: "/data", Volume: vol, Rules: []export.Rule{export.AllowAll}, Squash: export.SquashNone},
+	}, export.After(s.table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.srv.opts.Exports.Swap(table)
+	if _, v := c.write(old, 0, "b", nfsv4.Unstable); v != before {
+		t.Errorf("through the old Volume: %x, want %x", v, before)
+	}
+	if _, v := c.write(c.create(dir, "g", 0o644), 0, "c", nfsv4.Unstable); v != vol.WriteVerifier() {
+		t.Errorf("through the new Volume: %x", v)
+	}
+	r := c.doOn(c.on(old.fh).add(nfsv4.OpCommit, uint64(0), 0)).op(nfsv4.OpCommit, nfsv4.OK)
+	if v := nfsv4.DecodeVerifier(&r.Decoder); v != vol.WriteVerifier() {
+		t.Errorf("COMMIT: %x", v)
+	}
+	old.id = nfsv4.AnonymousStateID
+	if _, v := c.write(old, 0, "d", nfsv4.Unstable); v != vol.WriteVerifier() {
+		t.Errorf("without a stateid: %x", v)
 	}
 }

@@ -290,7 +290,7 @@ func (c *compound) mayDeny(a *openArgs) nfsv4.Status {
 // beginOpen reserves what a wants of the current filehandle's object.
 func (c *compound) beginOpen(a *openArgs) (*state.PendingOpen, nfsv4.Status) {
 	return c.client().BeginOpen(c.ctx, &state.OpenArgs{
-		Owner: a.owner, Key: c.cur.key(), Access: a.share(), Deny: state.Access(a.deny),
+		Owner: a.owner, Key: c.cur.key(), Volume: c.cur.vol(), Access: a.share(), Deny: state.Access(a.deny),
 		Reclaim: a.claim == nfsv4.ClaimPrevious,
 	})
 }

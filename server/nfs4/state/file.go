@@ -56,9 +56,10 @@ type share struct {
 // handle is an open file shared by opens. file is closed when the last
 // reference is released.
 type handle struct {
-	file  export.File // constant
-	of    *file       // constant
-	mode  Access      // constant
+	file  export.File   // constant
+	vol   export.Volume // constant: that opened file
+	of    *file         // constant
+	mode  Access        // constant
 	refs  atomic.Int32
 	store *Store
 }
@@ -234,16 +235,16 @@ func (s *Store) yield(inTheWay []*Client, reason string) bool {
 const yieldRounds = 8
 
 // handleLocked returns a reference to an open file that serves need: one there
-// is already, or f, which was opened for mode and is then the handle's. need
-// is within mode.
-func (fl *file) handleLocked(s *Store, need, mode Access, f export.File) (h *handle, took bool) {
+// is already, or f, which v opened for mode and is then the handle's. need is
+// within mode.
+func (fl *file) handleLocked(s *Store, need, mode Access, f export.File, v export.Volume) (h *handle, took bool) {
 	if h := fl.handles[need]; h != nil && h.tryHold() {
 		return h, false
 	}
 	if h := fl.handles[AccessBoth]; h != nil && h.tryHold() {
 		return h, false
 	}
-	h = &handle{file: f, of: fl, mode: mode, store: s}
+	h = &handle{file: f, vol: v, of: fl, mode: mode, store: s}
 	h.refs.Store(1)
 	fl.handles[mode] = h
 	return h, true

@@ -98,9 +98,10 @@ func (o *openOwner) dropIfIdleLocked() {
 type OpenArgs struct {
 	Owner   []byte // copied
 	Key     FileKey
-	Access  Access // AccessRead, AccessWrite or AccessBoth, else NFS4ERR_INVAL
-	Deny    Access // any
-	Reclaim bool   // CLAIM_PREVIOUS: NFS4ERR_NO_GRACE
+	Access  Access        // AccessRead, AccessWrite or AccessBoth, else NFS4ERR_INVAL
+	Deny    Access        // any
+	Reclaim bool          // CLAIM_PREVIOUS: NFS4ERR_NO_GRACE
+	Volume  export.Volume // opens the file
 }
 
 // PendingOpen is a share reservation whose file is not open yet: others
@@ -110,6 +111,7 @@ type PendingOpen struct {
 	client *Client
 	owner  *openOwner
 	share  *share
+	vol    export.Volume
 	done   bool
 }
 
@@ -154,7 +156,7 @@ func (c *Client) reserve(a *OpenArgs) (*PendingOpen, []*Client, nfsv4.Status) {
 	if in := f.conflictsLocked(o, a.Access, a.Deny); len(in) > 0 {
 		return nil, clientsOf(in), nfsv4.ErrShareDenied
 	}
-	p := &PendingOpen{client: c, owner: o, share: &share{owner: o, access: a.Access, deny: a.Deny}}
+	p := &PendingOpen{client: c, owner: o, vol: a.Volume, share: &share{owner: o, access: a.Access, deny: a.Deny}}
 	f.addShareLocked(p.share)
 	o.pending++
 	c.pending++
@@ -239,7 +241,7 @@ func (p *PendingOpen) commit(f export.File) (_ nfsv4.StateID, took bool, _ nfsv4
 	}
 	if need != 0 {
 		var h *handle
-		h, took = fl.handleLocked(c.store, need, access, f)
+		h, took = fl.handleLocked(c.store, need, access, f, p.vol)
 		if need == AccessBoth {
 			h.hold()
 		}

@@ -101,6 +101,9 @@ type FileUse struct {
 	// File is open for what was wanted. It is nil for a special stateid: open
 	// the file by other means then, with the caller's permission.
 	File export.File
+	// Volume opened File. While a reload goes on it need not be the one that
+	// the export has now.
+	Volume export.Volume
 
 	handle *handle
 }
@@ -109,7 +112,7 @@ type FileUse struct {
 func (u *FileUse) Release() {
 	if u.handle != nil {
 		u.handle.release()
-		u.handle, u.File = nil, nil
+		u.handle, u.File, u.Volume = nil, nil, nil
 	}
 }
 
@@ -139,7 +142,7 @@ func (c *Client) Use(ctx context.Context, id nfsv4.StateID, key FileKey, want Ac
 	if h == nil {
 		return FileUse{}, nfsv4.ErrOpenMode
 	}
-	return FileUse{File: h.file, handle: h.hold()}, nfsv4.OK
+	return FileUse{File: h.file, Volume: h.vol, handle: h.hold()}, nfsv4.OK
 }
 
 // TestStateIDs is TEST_STATEID (RFC 8881 section 18.48): it fills in
