@@ -232,7 +232,7 @@ func (op *opened) sync(kind syncKind, do func() error) error {
 		<-r.done
 		return r.err
 	}
-	r = &syncRound{done: make(chan struct{})}
+	r = &syncRound{done: make(chan struct{}), err: export.ErrIO} // kept if do panics
 	op.rounds[kind] = r
 	op.roundMu.Unlock()
 	defer close(r.done)

@@ -2,6 +2,8 @@ package billyfs
 
 import (
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,4 +52,45 @@ func TestLastCloseDropsLocksUnseen(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestSyncsAreShared: a caller's sync began after the call, whoever runs it; no
+// two run at once; and a failure has rolled the verifier when a later one ends.
+func TestSyncsAreShared(t *testing.T) {
+	op := &opened{v: &Volume{verifier: export.NewVerifierSource()}}
+	var begun, failed atomic.Uint64
+	var running atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 200 {
+				at, before := begun.Load(), op.v.verifier.Verifier()
+				bad := failed.Load()
+				err := op.sync(syncKind(i%2), func() error {
+					if running.Add(1) != 1 {
+						t.Error("two at once")
+					}
+					defer running.Add(-1)
+					n := begun.Add(1)
+					runtime.Gosched()
+					if n%16 == 0 {
+						failed.Add(1)
+						return export.ErrIO
+					}
+					return nil
+				})
+				if begun.Load() == at {
+					t.Error("the sync began before the call")
+				}
+				if (err != nil || failed.Load() > bad+1) && op.v.verifier.Verifier() == before {
+					t.Error("a failed sync left the verifier")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if op.lost.Load() != failed.Load() {
+		t.Errorf("%d failures counted of %d", op.lost.Load(), failed.Load())
+	}
+	t.Logf("%d syncs for 1600 calls", begun.Load())
 }
