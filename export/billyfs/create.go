@@ -399,7 +399,8 @@ func (v *Volume) Link(ctx context.Context, c *export.Cred, o, dir export.Object,
 		ls.add(dir.Ino, true)
 		ls.lock()
 		again, err := v.find(o, export.MaskAll)
-		if err == nil && (again.ref == t.ref || again.path == "") {
+		// By which of its names does not matter: others may come and go.
+		if err == nil && (again.ref.parent == t.ref.parent || again.path == "") {
 			defer ls.unlock()
 			return v.linkLocked(c, again, dir, name)
 		}
