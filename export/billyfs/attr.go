@@ -68,8 +68,10 @@ func (v *Volume) SetAttr(ctx context.Context, c *export.Cred, o export.Object, v
 		return ch, err
 	}
 	v.touch(o.Ino, s.Set&export.SetSize != 0) // before, so that given times stay
+	changing := v.table.changing(o.Ino, o.NameHash)
 	err = v.apply(c, t, &pre, s)
 	before, this := v.table.changed(o.Ino, o.NameHash)
+	v.table.done(changing)
 	if err != nil {
 		return ch, err
 	}

@@ -17,6 +17,9 @@ import "capstan/export"
 // does by far more nanoseconds than there can be changes in a tick: values
 // only grow unless the filesystem's clock is set back.
 //
+// An observation that a change may have come into, or not, has a value that no
+// other has: nothing is known of the two states it may have seen.
+//
 // What remains: a change that was observed by nobody before the process was
 // killed, within the same tick as one that was.
 
@@ -29,6 +32,23 @@ func (t *table) changed(ino uint64, gen uint32) (before, this uint64) {
 	n := t.makeLocked(ino, gen)
 	before, n.lastChange = n.lastChange, t.seq.Add(1)
 	return before, n.lastChange
+}
+
+// changing says that ino is about to be changed by us, until done is called
+// with what it returns, behind changed.
+func (t *table) changing(ino uint64, gen uint32) *node {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.makeLocked(ino, gen)
+	n.changing++
+	return n
+}
+
+// done ends what changing began.
+func (t *table) done(n *node) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n.changing--
 }
 
 // newest returns the number of the newest change of ino, 0 if it is not known.
@@ -66,25 +86,27 @@ func (t *table) observe(ino uint64, gen uint32, seq, stamp uint64) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.makeLocked(ino, gen)
+	// With a change under way meanwhile nobody knows whether it was seen.
+	unsure := n.changing > 0 || n.lastChange > seq
 	if stamp != n.stamp {
-		if seq < n.seen {
+		switch {
+		case seq >= n.seen:
+			n.stamp, n.bump, n.seen, n.unsure = stamp, 0, seq, unsure
+			return stamp
+		case !unsure:
 			return stamp // overtaken by a newer observation: whoever is told it will look again
 		}
-		n.stamp, n.bump, n.seen = stamp, 0, seq
-		return stamp
+		stamp = n.stamp
 	}
-	if seq < n.lastChange {
-		if n.seen >= n.lastChange {
-			return stamp + n.bump - 1 // older than what has been seen; must not look like it
-		}
-		return stamp + n.bump
-	}
-	if n.lastChange > n.seen {
+	if unsure || n.unsure || n.lastChange > n.seen {
+		n.unsure = unsure
 		n.bump++
 		if t.keptLocked(n) {
 			_ = t.applyLocked(false, n)
 		}
 	}
-	n.seen = max(n.seen, seq)
+	if !unsure {
+		n.seen = max(n.seen, seq)
+	}
 	return stamp + n.bump
 }

@@ -118,6 +118,7 @@ func (f *openFile) WriteAt(ctx context.Context, c *export.Cred, p []byte, off ui
 		return 0, 0, f.wrap("write", export.ErrNotSupp)
 	}
 	f.op.writing.Add(1)
+	changing := v.table.changing(f.op.obj.Ino, f.op.obj.NameHash)
 	for n < len(p) && err == nil {
 		var m int
 		m, err = wa.WriteAt(p[n:], int64(off)+int64(n))
@@ -130,6 +131,7 @@ func (f *openFile) WriteAt(ctx context.Context, c *export.Cred, p []byte, off ui
 		f.op.written.Add(1)
 		v.changed(f.op.obj, true)
 	}
+	v.table.done(changing)
 	f.op.writing.Add(-1)
 	if err != nil {
 		return n, export.Unstable, f.wrap("write", err)
@@ -269,6 +271,8 @@ func (f *openFile) space(ctx context.Context, off, n uint64, offered bool, do fu
 	}
 	f.op.writing.Add(1)
 	defer f.op.writing.Add(-1)
+	changing := f.op.v.table.changing(f.op.obj.Ino, f.op.obj.NameHash)
+	defer f.op.v.table.done(changing)
 	err := do(a, int64(off), int64(n))
 	f.op.written.Add(1) // also after an error: it may have begun
 	f.op.v.changed(f.op.obj, true)

@@ -30,6 +30,8 @@ type node struct {
 	bump       uint64
 	seen       uint64 // sequence number of the newest observation
 	lastChange uint64 // sequence number of our newest change
+	changing   int    // our changes under way that are not numbered yet
+	unsure     bool   // the newest value is of an observation that a change may have come into
 
 	verified bool // verifier was set by an exclusive create
 	verifier [8]byte

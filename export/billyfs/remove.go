@@ -94,6 +94,7 @@ func (v *Volume) Remove(ctx context.Context, c *export.Cred, dir export.Object, 
 	case kind == export.RemoveDir && !isDir:
 		return gone, ch, export.ErrNotDir
 	}
+	w := &entryWork{v: v, dir: p.dir, pre: v.attr(&p.dir.info, p.dir.seq)}
 	if err := v.takeAway(p.t, func() error { return v.removePath(p.t.path, isDir) }); err != nil {
 		return gone, ch, err
 	}
@@ -101,7 +102,6 @@ func (v *Volume) Remove(ctx context.Context, c *export.Cred, dir export.Object, 
 	if err := v.syncEntries(p.dir.path); err != nil {
 		return gone, ch, err
 	}
-	w := &entryWork{v: v, dir: p.dir, pre: v.attr(&p.dir.info, p.dir.seq)}
 	ch, err = w.dirChange(name, nil)
 	return p.t.obj, ch, err
 }

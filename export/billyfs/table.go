@@ -125,7 +125,7 @@ func (t *table) makeLocked(ino uint64, gen uint32) *node {
 // evictedLocked keeps the change attribute right: a change nobody has looked at
 // yet must not be forgotten. Called by the LRU with t.mu held.
 func (t *table) evictedLocked(_ uint64, n *node) {
-	if n.lastChange > n.seen && t.keptLocked(n) {
+	if (n.unsure || n.lastChange > n.seen) && t.keptLocked(n) {
 		n.bump++
 		t.applyLocked(false, n)
 	}
