@@ -212,8 +212,8 @@ func (i fileInfo) IsDir() bool        { return i.attr.Type == export.TypeDirecto
 // tar, go-git and go-nfs look for.
 func (i fileInfo) Sys() any { return sysOf(&i.attr) }
 
-// errnoOf is the inverse of package export's table, for callers that know
-// errno only.
+// errnoOf says statuses in errno, for callers that know nothing else: the
+// inverse of package export's table where that has one errno for a status.
 var errnoOf = map[export.Status]syscall.Errno{
 	export.ErrPerm: syscall.EPERM, export.ErrNoEnt: syscall.ENOENT, export.ErrIO: syscall.EIO,
 	export.ErrNXIO: syscall.ENXIO, export.ErrAccess: syscall.EACCES, export.ErrExist: syscall.EEXIST,

@@ -16,13 +16,14 @@ import (
 //	 | SEQUENCE seq: the     | SEQUENCE seq: NFS4ERR_DELAY. Nobody waits for
 //	 | reply, or UNCACHED    | another's request, so nobody can wait for ever.
 //
+// Any other sequence number is NFS4ERR_SEQ_MISORDERED.
+//
 // A retry may differ from the request it repeats in sa_highest_slotid, which
 // tells of the moment it is sent, and in sa_cachethis: the reply was kept or
 // was not. With other operations or from somebody else it is
 // NFS4ERR_SEQ_FALSE_RETRY (section 2.10.6.1.3.1), but only once the request is
 // done: a client probes a slot it lost track of with a SEQUENCE alone, and has
 // to learn that the slot is still busy.
-// Anything else is NFS4ERR_SEQ_MISORDERED.
 type slot struct {
 	seq     uint32 // of the last request accepted
 	told    uint32 // target highest slot id in its reply
